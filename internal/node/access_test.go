@@ -26,7 +26,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// startNode starts an in-memory node on free ports. Options in o take precedence.
+// startNode starts an in-memory node on free ports. Options in o have precedence.
 func startNode(t *testing.T, o Options) *Node {
 	t.Helper()
 	if o.CQL == "" {
@@ -75,8 +75,8 @@ func hash(t *testing.T, password string) string {
 	return string(h)
 }
 
-// TestPasswords checks that only configured users can log in, with and without a cached password. Unknown users and
-// wrong passwords must result in the same error.
+// TestPasswords checks that only configured users can log in. It uses cached passwords and passwords that are not
+// cached. Unknown users and wrong passwords must result in the same error.
 func TestPasswords(t *testing.T) {
 	n := startNode(t, Options{Auth: options.Auth{Users: map[string]string{"app": hash(t, "s3cret"),
 		"other": hash(t, "öther")}}})
@@ -144,8 +144,8 @@ func (a *authority) sign(name string, ips []net.IP) (*x509.Certificate, *ecdsa.P
 	return a.signUntil(name, ips, time.Now().Add(time.Hour))
 }
 
-// signUntil works like sign, but the certificate is valid until the given time. It is valid from two hours before that
-// time, or from an hour before now if that is earlier.
+// signUntil works like sign, but the certificate is valid until the given time. The certificate is valid from two
+// hours before that time, or from an hour before now if that time is earlier.
 func (a *authority) signUntil(name string, ips []net.IP, until time.Time) (*x509.Certificate, *ecdsa.PrivateKey) {
 	a.t.Helper()
 	from := time.Now().Add(-time.Hour)
@@ -202,7 +202,7 @@ func (a *authority) pool() *x509.CertPool {
 	return p
 }
 
-// client returns the TLS configuration of a client, with a certificate if name is not empty.
+// client returns the TLS configuration of a client. If name is not empty, the client has a certificate.
 func (a *authority) client(name string) *tls.Config {
 	c := &tls.Config{RootCAs: a.pool(), ServerName: "127.0.0.1"}
 	if name != "" {
@@ -220,7 +220,7 @@ func withTLS(c *tls.Config) func(*gocql.ClusterConfig) {
 }
 
 // TestTLS checks that CQL and HTTP accept only TLS if the node has a certificate. With tls.client_ca, only clients
-// with a certificate of that authority can connect.
+// with a certificate from that authority can connect.
 func TestTLS(t *testing.T) {
 	ca, stranger := newAuthority(t, "ca"), newAuthority(t, "stranger")
 	ca.sign("server", []net.IP{net.IPv4(127, 0, 0, 1)})
@@ -273,7 +273,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestTLSFiles checks that the node does not start if TLS files are missing or invalid, and that the error names the
+// TestTLSFiles checks that the node does not start if TLS files are missing or invalid. The error must name the
 // option.
 func TestTLSFiles(t *testing.T) {
 	ca := newAuthority(t, "ca")
@@ -330,8 +330,8 @@ func TestListeningBeyondLoopback(t *testing.T) {
 	}
 }
 
-// TestAddressOfTheNode checks a node that listens on all addresses. It must report to each client the address to which
-// the client connected. Drivers identify nodes by this address.
+// TestAddressOfTheNode checks a node that listens on all addresses. The node must report to each client the address to
+// which the client connected. Drivers identify nodes by this address.
 func TestAddressOfTheNode(t *testing.T) {
 	n := startNode(t, Options{CQL: "0.0.0.0:0", Insecure: true})
 	_, port, err := net.SplitHostPort(n.CQLAddr().String())

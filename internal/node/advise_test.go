@@ -86,7 +86,7 @@ func TestAdvice(t *testing.T) {
 		c.query(fmt.Sprintf("INSERT INTO ks.orders (customer, at, state, items) VALUES (1, %d, '%s', 'some items')", i,
 			state))
 	}
-	c.query("SELECT * FROM ks.orders WHERE customer = 1 AND at = 5") // examines only rows that it returns
+	c.query("SELECT * FROM ks.orders WHERE customer = 1 AND at = 5") // this query examines only rows that it returns
 	c.query("SELECT * FROM ks.orders WHERE customer = 1 AND state = 'open' ALLOW FILTERING")
 	if reports, err = n.stats.Advise(t.Context(), "ks.orders"); err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestAdvice(t *testing.T) {
 }
 
 // TestAdviceOfAllNodes checks that every node of a cluster gives the same advice on a table. The advice must include
-// partitions that other nodes lead, and reads that clients sent to other nodes.
+// partitions that other nodes lead. It must also include reads that clients sent to other nodes.
 func TestAdviceOfAllNodes(t *testing.T) {
 	a := clusterNode(t, nil, Options{InitialPartitions: 4})
 	b := clusterNode(t, a, Options{InitialPartitions: 4})
@@ -153,7 +153,7 @@ func TestAdviceOnTraffic(t *testing.T) {
 	for k := range 100 {
 		c.query(fmt.Sprintf("INSERT INTO ks.t (k, c, v) VALUES (%d, 1, 'x')", k))
 	}
-	for range 1200 { // 6,000 request units
+	for range 1200 { // these reads cost 6,000 request units
 		c.query("UPDATE ks.t SET v = 'y' WHERE k = 7 AND c = 1")
 	}
 	n.host.TickUsage(now.Add(time.Second))

@@ -26,7 +26,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// asked requests path from the HTTP interface of n and decodes the JSON response.
+// asked sends a request for path to the HTTP interface of n and decodes the JSON response.
 func asked[T any](t *testing.T, n *Node, path string) (out T) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(get(t, n, path)), &out); err != nil {
@@ -70,9 +70,8 @@ func greet(t *testing.T, n *Node, driver string) net.Conn {
 }
 
 // TestAskedOfACluster checks that every node reports on the whole cluster over HTTP and in keyspace ilion. The reports
-// cover sessions, slow requests, the ring, the location of a logical partition, and one table. The test also checks
-// that any node can cancel a session of another node. Finally, it checks that reports name a node that does not
-// respond.
+// cover sessions, slow requests, the ring, the location of a logical partition, and one table. Any node must be able
+// to cancel a session on another node. Reports must name a node that does not respond.
 func TestAskedOfACluster(t *testing.T) {
 	o := Options{HTTP: "127.0.0.1:0", SlowQueryLogTimeout: new(time.Microsecond), InitialPartitions: 3}
 	o.Data = t.TempDir()
@@ -193,8 +192,8 @@ func TestAskedOfACluster(t *testing.T) {
 	}
 }
 
-// places checks that all nodes return the same location for a key, whether or not the key is quoted. places also
-// checks that the error for an invalid key names the mistake.
+// places checks that all nodes return the same location for a key. It uses quoted and unquoted keys. It also checks
+// that the error for an invalid key names the mistake.
 func places(t *testing.T, nodes []*Node) {
 	want := token.Hash(token.AppendKey(nil, []byte{0, 0, 0, 7}, []byte("it's")))
 	for _, n := range nodes {

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// attachedStatement returns a random write statement; %s stands for the table name.
+// attachedStatement returns a random write statement, in which %s represents the table name.
 func attachedStatement(r *rand.Rand) string {
 	k1, k2, c1, c2 := r.IntN(4), r.IntN(5), r.IntN(4), r.IntN(3)
 	part := fmt.Sprintf("k1 = %d AND k2 = '%c'", k1, 'a'+k2)
@@ -51,7 +51,7 @@ func attachedStatement(r *rand.Rand) string {
 	return fmt.Sprintf("DELETE FROM %%s%s WHERE %s", using, part+[]string{"", " AND c1 > 1", " AND c1 = 2"}[r.IntN(3)])
 }
 
-// attachedQuery returns a random query; %s stands for the table name.
+// attachedQuery returns a random query, in which %s represents the table name.
 func attachedQuery(r *rand.Rand) string {
 	op := func() string { return []string{"=", "<", "<=", ">", ">="}[r.IntN(5)] }
 	all := []func() string{
@@ -76,7 +76,7 @@ func attachedQuery(r *rand.Rand) string {
 	}
 	var parts []string
 	for _, i := range r.Perm(len(all))[:1+r.IntN(3)] {
-		if i == 0 || i == 1 { // at most one condition on a
+		if i == 0 || i == 1 { // use at most one condition on a
 			parts = slices.DeleteFunc(parts, func(p string) bool { return p[0] == 'a' })
 		}
 		parts = append(parts, all[i]())
@@ -94,10 +94,10 @@ func attachedQuery(r *rand.Rand) string {
 	return "SELECT k1, k2, c1, c2, s, a, b FROM %s WHERE " + strings.Join(parts, " AND ") + limit + " ALLOW FILTERING"
 }
 
-// TestAttachedIndexChangesNoResult compares a table with storage-attached indexes on all kinds of columns to a table
+// TestAttachedIndexChangesNoResult compares a table with storage-attached indexes on all kinds of columns with a table
 // without indexes. The test checks that random queries return the same rows in the same order, in pages of any size.
-// Writes and deletions have timestamps out of order, and some indexes are built from existing rows. The queries also
-// run while partitions split and after stale index entries have been swept.
+// Writes and deletions have out-of-order timestamps, and some indexes are built from existing rows. The queries also
+// run while partitions split, and after stale index entries have been swept.
 func TestAttachedIndexChangesNoResult(t *testing.T) {
 	t.Parallel()
 	seed := *viewSeed

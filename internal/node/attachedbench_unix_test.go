@@ -28,7 +28,7 @@ func BenchmarkAttachedIndex(b *testing.B) {
 	prepare("plain")
 	prepare("indexed")
 	settle(b, n)
-	b.Run("write", func(b *testing.B) { // alternates between the tables
+	b.Run("write", func(b *testing.B) { // alternate between the tables
 		const turn = 1000
 		names := []string{"plain", "indexed"}
 		took := make([]time.Duration, len(names))

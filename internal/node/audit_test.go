@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/audit"
 )
 
-// TestAuditLog checks that a node records successful logins, failed logins, and requests, including requests over
-// HTTP. The test also checks that the log is in the data directory and that only its owner can read it.
+// TestAuditLog checks that a node records successful logins, failed logins, and requests. The requests include HTTP
+// requests. The log must be in the data directory, and only its owner may be able to read it.
 func TestAuditLog(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	n, err := Start(t.Context(), Options{Data: dir, CQL: "127.0.0.1:0", HTTP: "off",

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/quota"
 )
 
-// Sizes in bytes and the number of values at which a logical partition is reported.
+// These are the sizes in bytes and the number of values at which a logical partition is reported.
 const (
 	largeBytes = 10e6
 	hugeBytes  = 100e6

@@ -24,9 +24,9 @@ func partsOf(n *Node) []*topology.Partition {
 	return n.metadata.State().Topology.Partitions(n.catalog.Snapshot().Keyspaces["ks"].Tables["t"].ID)
 }
 
-// TestSplitsBySize checks that a table that exceeds its cap is split while clients write to it, without failed
-// requests or lost rows. The test also checks that the split point divides the bytes approximately equally. A table
-// without a cap must not be split.
+// TestSplitsBySize checks that a table that exceeds its cap is split while clients write to it. No request may fail,
+// and no row may be lost. The split point must divide the bytes approximately equally. A table without a cap must not
+// be split.
 func TestSplitsBySize(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c := newClient(t, n)
@@ -105,9 +105,8 @@ func TestOneLogicalPartitionIsNotSplit(t *testing.T) {
 	}
 }
 
-// TestSplitsByLoad checks that a partition under load for ten seconds is split at the point that divides its load. The
-// test also checks that a hot key is separated from the other keys of its partition, and that the status names the hot
-// key.
+// TestSplitsByLoad checks that a partition that is under load for ten seconds is split at the point that divides its
+// load. A hot key must be separated from the other keys of its partition, and the status must name the hot key.
 func TestSplitsByLoad(t *testing.T) {
 	t.Parallel()
 	n := startTestNode(t, Options{Splits: options.Splits{Units: 500}})

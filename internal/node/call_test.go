@@ -50,8 +50,8 @@ const echo = `function () { var a = Array.prototype.slice.call(arguments); conso
 	`getContext().getResponse().setBody(a); }`
 
 // TestCall checks that the Go driver runs stored procedures with CALL. The test covers names, all forms of arguments,
-// the result, the log, and the charge. It also runs the transfer procedure of docs/procedures.md and checks that a
-// transfer that throws an error changes nothing.
+// the result, the log, and the charge. It also runs the transfer procedure in docs/procedures.md. A transfer that
+// throws an error must change nothing.
 func TestCall(t *testing.T) {
 	n := startNode(t, Options{Auth: options.Auth{Users: map[string]string{"boss": hash(t, "b")}}})
 	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
@@ -138,9 +138,9 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestCallPrepared checks the metadata that clients receive for a prepared CALL: the markers, their types, and the
-// markers that determine the routing. After the procedure is replaced, the client must prepare the statement again,
-// and the statement then runs the new procedure.
+// TestCallPrepared checks the metadata that clients receive for a prepared CALL. The metadata includes the markers,
+// their types, and the markers that determine the routing. After the procedure is replaced, the client must prepare
+// the statement again, and the statement then runs the new procedure.
 func TestCallPrepared(t *testing.T) {
 	n := startNode(t, Options{})
 	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/a","/b"],"kind":"MultiHash","version":2}}`)

@@ -22,9 +22,9 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestCallPermission checks that CALL requires EXECUTE on the procedure or on the functions of the keyspace, and no
-// permission on the container. A permission on one procedure must not apply to another procedure. Permissions must be
-// listed, and dropping a procedure must remove its permissions.
+// TestCallPermission checks that CALL requires EXECUTE on the procedure or on the functions of the keyspace. CALL must
+// require no permission on the container. A permission on one procedure must not apply to another procedure.
+// Permissions must be listed, and dropping a procedure must remove its permissions.
 func TestCallPermission(t *testing.T) {
 	n := startNode(t, Options{Auth: options.Auth{Users: map[string]string{"boss": hash(t, "b")}}})
 	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
@@ -109,14 +109,14 @@ func TestCallPermission(t *testing.T) {
 	refused(`CALL d.c."Other"('x')`, "d.c.Other")
 }
 
-// steps returns the session IDs of traces.
+// steps holds the session IDs of traces.
 type steps []string
 
 // Trace implements gocql.Tracer.
 func (s *steps) Trace(id []byte) { *s = append(*s, fmt.Sprintf("%x", id)) }
 
-// TestCallBeside checks that a procedure without effect still has a charge and that a trace records the call. The test
-// also checks that batches and transactions reject CALL.
+// TestCallBeside checks that a procedure without effect has a charge and that a trace records the call. Batches and
+// transactions must reject CALL.
 func TestCallBeside(t *testing.T) {
 	n := startNode(t, Options{Auth: options.Auth{Users: map[string]string{"boss": hash(t, "b")}}})
 	newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)
@@ -163,8 +163,8 @@ func TestCallBeside(t *testing.T) {
 	}
 }
 
-// TestCallInCluster checks that a procedure runs at the leader exactly once per call, regardless of which of four nodes
-// receives the call. The partitions split and move their leaders during the calls.
+// TestCallInCluster checks that a procedure runs at the leader exactly once per call. Any of the four nodes may
+// receive the call. During the calls, the partitions split and change their leaders.
 func TestCallInCluster(t *testing.T) {
 	t.Parallel()
 	nodes := []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}

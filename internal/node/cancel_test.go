@@ -16,9 +16,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestTakenBackAlone records a split and a merge on a single node and cancels them before they run. The test checks
-// that the table is unchanged, even if the process ends after the cancellation is recorded. The test also checks that
-// the partitions can be split and merged later.
+// TestTakenBackAlone records a split and a merge on a single node, and cancels them before they run. The table must
+// not change, even if the process ends after the cancellation is recorded. Later, the partitions must split and merge
+// normally.
 func TestTakenBackAlone(t *testing.T) {
 	const rows = 200
 	dir := t.TempDir()

@@ -26,9 +26,9 @@ func shownSerial(t *testing.T, address string) *big.Int {
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber
 }
 
-// TestCertificatesAreReadAgain checks that CQL and HTTP clients receive a new certificate without a restart, either
-// after Reload or after the certificate files have changed. If the new certificate is invalid, clients must still
-// receive the previous certificate.
+// TestCertificatesAreReadAgain checks that CQL and HTTP clients receive a new certificate without a restart. This must
+// happen after Reload and after the certificate files have changed. If the new certificate is invalid, clients must
+// still receive the previous certificate.
 func TestCertificatesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t, "ca")

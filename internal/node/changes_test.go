@@ -157,9 +157,9 @@ func TestChangeFeed(t *testing.T) {
 	}
 }
 
-// TestAllVersions checks that a container with a change feed policy reports every change, including deletions, with the
-// state of the item before and after the change. A request for changes that have expired must be rejected instead of
-// omitting them.
+// TestAllVersions checks that a container with a change feed policy reports every change, including deletions. A
+// change must contain the state of the item before and after the change. If the requested changes have expired, the
+// request must be rejected.
 func TestAllVersions(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})
@@ -214,8 +214,9 @@ func TestAllVersions(t *testing.T) {
 }
 
 // TestChangesInCluster checks change feeds while clients of four nodes change a few items and partitions split and
-// merge. A reader of all versions must receive every change exactly once, and the changes of each key in order. Its
-// continuations must be valid at every node. A reader of latest versions must finally see the last state of each item.
+// merge. A reader of all versions must receive every change exactly once. The changes of each key must be in order.
+// Its continuations must be valid at every node. A reader of latest versions must finally see the last state of each
+// item.
 func TestChangesInCluster(t *testing.T) {
 	t.Parallel()
 	nodes := []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}

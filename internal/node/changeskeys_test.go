@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// TestChangesOfLongKeys checks that changes of items with long partition keys are in the change feeds of their key, of
-// their physical partition, and of the container. The test covers both versions of the hash. Some keys share the first
-// hundred bytes, and version 1 hashes such keys to the same value.
+// TestChangesOfLongKeys checks that the change feeds of a key, its physical partition, and the container contain the
+// changes of items with long partition keys. The test covers both versions of the hash. Some keys share the first
+// hundred bytes. Version 1 hashes such keys to the same value.
 func TestChangesOfLongKeys(t *testing.T) {
 	t.Parallel()
 	for version := 1; version <= 2; version++ {
@@ -78,7 +78,7 @@ func TestChangesOfLongKeys(t *testing.T) {
 
 // TestChangesInOrder checks that the changes in a page are in commit order, even if their partition keys differ. The
 // test covers single physical partitions and the whole container. Readers that start now at each physical partition
-// must together receive each change once.
+// must receive each change exactly once in total.
 func TestChangesInOrder(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})

@@ -18,17 +18,17 @@ import (
 
 // clients applies changes of roles and of the schema to the CQL clients of this node.
 type clients struct {
-	// server is set when the server has been created, which happens after the first change.
+	// server is set when the server has been created. The first change occurs before that.
 	server atomic.Pointer[cql.Server]
 	// authority is nil without authentication.
 	authority *session.Authority
 	log       *slog.Logger
-	// loggedSlow is the second of the last log message about a slow client.
+	// loggedSlow is the time, in seconds, of the last log message about a slow client.
 	loggedSlow atomic.Int64
 }
 
 // logClosed logs why the server closed a client connection. Unknown and slow clients may be numerous, so it logs at
-// most one line per second at the default level. ilion_cql_connections_slow_total counts them.
+// most one line per second at the default level. The metric ilion_cql_connections_slow_total counts slow clients.
 func (c *clients) logClosed(remote netip.AddrPort, reason error) {
 	if reason == nil {
 		return
@@ -41,7 +41,7 @@ func (c *clients) logClosed(remote netip.AddrPort, reason error) {
 		slog.String("reason", reason.Error()))
 }
 
-// Overloaded reports whether this machine is overloaded, in which case background work yields.
+// Overloaded reports whether this machine is overloaded. In that case, background work yields.
 func (c *clients) Overloaded() bool {
 	s := c.server.Load()
 	return s != nil && s.Gate().Closed
@@ -70,7 +70,7 @@ func (c *clients) RolesChanged(roles *access.State) {
 	}
 }
 
-// announceSchema sends events about schema changes by any node.
+// announceSchema sends events for the schema changes that any node has made.
 func (c *clients) announceSchema(p catalog.Publication) {
 	server := c.server.Load()
 	if server == nil {

@@ -55,12 +55,13 @@ type cluster struct {
 	returning sync.Mutex
 
 	cancel context.CancelFunc
-	ctx    context.Context // the context ends when the node stops
+	ctx    context.Context // ctx ends when the node stops
 	wg     sync.WaitGroup
 	// started is closed when leader changes can be handled.
 	started chan struct{}
-	// keeper receives new metadata, and host receives the ends of other processes. Both are set later, because replicas
-	// and transport start earlier. version is the latest metadata version reported by the local replica.
+	// keeper receives new metadata, and host is notified when other processes end. Both are set later, because
+	// replicas and transport start earlier. version is the latest metadata version that the local replica has
+	// reported.
 	keeper  atomic.Pointer[meta.Keeper]
 	host    atomic.Pointer[partition.Host]
 	version atomic.Uint64
@@ -69,11 +70,12 @@ type cluster struct {
 	member     *membership.Member
 	operations *membership.NodeOperations
 	regions    *regions.Operations
-	// events notifies clients. It is nil before start.
+	// events notifies clients. events is nil before start.
 	events *nodeevents.Notifier
 }
 
-// newCluster opens the parts that communicate with other nodes. It accepts no requests before listen is called.
+// newCluster opens the parts that communicate with other nodes. The cluster accepts no requests until listen is
+// called.
 func (n *Node) newCluster() (*cluster, error) {
 	id := n.store.Identity()
 	c := &cluster{n: n, self: id.Node, started: make(chan struct{})}
@@ -172,13 +174,13 @@ func (c *cluster) setMetadata(k *meta.Keeper) {
 	c.attachKeeper(k)
 }
 
-// attachKeeper makes a keeper receive new metadata, starting with the changes since the metadata was loaded.
+// attachKeeper passes new metadata to a keeper, starting with the changes since the metadata was loaded.
 func (c *cluster) attachKeeper(k *meta.Keeper) {
 	c.keeper.Store(k)
 	k.Reload(c.version.Load())
 }
 
-// listen starts accepting connections of other nodes.
+// listen starts to accept connections from other nodes.
 func (c *cluster) listen(l net.Listener) error {
 	calls := &c.n.calls
 	calls.HandleManual(remote.NewServer(c.n.host, c.transport, nil), remote.Calls...)
@@ -242,8 +244,8 @@ func (c *cluster) handover() error {
 	return nil
 }
 
-// change changes the metadata through the leader of the meta partition. It rejects changes by a node without metadata,
-// because version 0 would match any version.
+// change changes the metadata through the leader of the meta partition. It rejects changes from a node without
+// metadata, because version 0 would match any version.
 func (c *cluster) change(ctx context.Context, records command.Records) (version uint64, err error) {
 	p := c.n.metadata.State().Topology.Meta()
 	if p == nil || records.Expect == 0 {

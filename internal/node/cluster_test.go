@@ -30,7 +30,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// steady returns o for a test in which leaders should not change only because the machine is busy.
+// steady returns o with settings that keep leaders from changing when the machine is busy.
 func steady(o Options) Options {
 	o.Testing.ElectionTicks = 400 // 20 s
 	return o
@@ -50,7 +50,8 @@ func clusterNode(t *testing.T, first *Node, o Options) *Node {
 	return startNode(t, o)
 }
 
-// voters returns the number of voters of each partition, or 0 if the numbers differ or a replica is still joining.
+// voters returns the number of voters of each partition. It returns 0 if the numbers differ or a replica is still
+// joining.
 func voters(n *Node) int {
 	count := -1
 	for p := range n.metadata.State().Topology.All() {
@@ -107,8 +108,8 @@ func listenSchema(t *testing.T, n *Node) <-chan string {
 }
 
 // TestClusterGrows checks that replica sets grow from one voter to three and then to four as nodes join. A set must
-// never have two voters. Nodes must read the data that another node has written, and all nodes must apply a schema
-// change. A node that leaves must be removed from every set and then stop.
+// never have two voters. Nodes must read data that another node has written, and all nodes must apply a schema change.
+// A node that leaves must be removed from every set and then stop.
 func TestClusterGrows(t *testing.T) {
 	t.Parallel()
 	a := clusterNode(t, nil, Options{})
@@ -178,8 +179,8 @@ func TestClusterGrows(t *testing.T) {
 	}
 }
 
-// TestAdoption checks that a single node with data can become the first node of a cluster and keeps all its data. It
-// must be able to restart as a cluster node, but never as a single node.
+// TestAdoption checks that a single node with data can become the first node of a cluster. The node must keep all its
+// data. It must be able to restart as a cluster node, but not as a single node.
 func TestAdoption(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	alone := startNode(t, Options{Data: dir})
@@ -221,7 +222,7 @@ func quiet(o Options) Options {
 	return o
 }
 
-// TestJoinRefusals checks that a node with data cannot join another cluster, and that each error states the remedy.
+// TestJoinRefusals checks that a node with data cannot join another cluster. Each error must state the remedy.
 func TestJoinRefusals(t *testing.T) {
 	first := clusterNode(t, nil, Options{})
 	used := filepath.Join(t.TempDir(), "used")
@@ -268,8 +269,8 @@ func TestJoinRefusals(t *testing.T) {
 }
 
 // TestFeatureLevel checks that builds of two feature levels work together at the older level. Only an explicit command
-// raises the level, and only as far as all nodes support it. After the upgrade, the older build must fail to start on
-// its old directory, whose format is too new, and on an empty directory.
+// may raise the level, and only to a level that all nodes support. After the upgrade, the older build must not start
+// on its old directory, whose format is too new. It must also not start on an empty directory.
 func TestFeatureLevel(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "old")
 	a := clusterNode(t, nil, Options{Data: dir})
@@ -350,8 +351,8 @@ func TestFeatureLevel(t *testing.T) {
 	}
 }
 
-// TestLongAbsence checks a node that is down until its replicas, including its replica of the meta partition, have
-// been rebuilt elsewhere. After its restart, the node must follow the metadata again and serve requests.
+// TestLongAbsence checks a node that is down until its replicas have been rebuilt elsewhere. The replicas include its
+// replica of the meta partition. After its restart, the node must follow the metadata again and serve requests.
 func TestLongAbsence(t *testing.T) {
 	t.Parallel()
 	const heal = 500 * time.Millisecond
@@ -372,8 +373,8 @@ func TestLongAbsence(t *testing.T) {
 	a := nodes[0]
 	eventually.True(t, "four voters", func() bool { return voters(a) == 4 && len(a.metadata.State().Nodes) == 5 })
 	set := func() *topology.ReplicaSet { return &a.metadata.State().Topology.Meta().Sets[0] }
-	// The order of the joins determines which node holds the non-voting replica. That replica is not replaced, so the
-	// test stops a node with a voter.
+	// The order in which the nodes join determines the node with the non-voting replica. This replica is not replaced,
+	// so the test stops a node with a voter.
 	votes := func(n *Node) bool { return set().On(n.cluster.self).State == topology.Voter }
 	i := 1 + slices.IndexFunc(nodes[1:], votes)
 	away := nodes[i]

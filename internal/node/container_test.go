@@ -38,7 +38,7 @@ func newContainer(t testing.TB, n *Node, definition string) *items {
 	return &items{t, n, c}
 }
 
-// itemsOf returns the items of container c of database d, with the definition that the node currently knows.
+// itemsOf returns the items of container c in database d. It uses the definition that the node currently knows.
 func itemsOf(t testing.TB, n *Node) *items {
 	t.Helper()
 	d, err := n.Containers.Database("d")
@@ -102,8 +102,8 @@ func attempt(c *client, text string) error {
 	return c.wait(c.s.Query(c.t.Context(), &c.call)).Err
 }
 
-// TestItems checks the effects and errors of each operation on an item, the conditions on etags, and that bodies are
-// stored byte for byte. The test also checks that CQL returns the items as rows and cannot change them.
+// TestItems checks the effects and errors of each operation on an item, and the conditions on etags. Bodies must be
+// stored byte for byte. CQL must return the items as rows and must not be able to change them.
 func TestItems(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -185,8 +185,8 @@ func TestItems(t *testing.T) {
 	}
 }
 
-// TestItemsRefused checks that an invalid item, or an item with a partition key other than the requested key, is
-// rejected without effect. The error must have the status and substatus of Cosmos DB.
+// TestItemsRefused checks that an invalid item is rejected without effect. An item whose partition key is not the
+// requested key must also be rejected. The error must have the status and substatus of Cosmos DB.
 func TestItemsRefused(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -204,7 +204,7 @@ func TestItemsRefused(t *testing.T) {
 			t.Errorf("%.40s: sub-status %d", body, r.Err.SubStatus)
 		}
 	}
-	s.want(201, epk.Key{{}}, create(`{"id":"1"}`)) // items without a key share one key
+	s.want(201, epk.Key{{}}, create(`{"id":"1"}`)) // items without a key share an empty key
 	s.want(201, epk.Key{{}}, create(`{"id":"2","k":[1]}`))
 	s.want(201, epk.Key{{Kind: epk.Null}}, create(`{"id":"1","k":null}`))
 	s.want(201, epk.Key{epk.Float(1)}, create(`{"id":"1","k":1.0}`))
@@ -237,7 +237,7 @@ func TestItemsRefused(t *testing.T) {
 	}
 }
 
-// TestBatches checks that each operation of a batch sees the effects of the preceding operations, and that a batch is
+// TestBatches checks that each operation of a batch sees the effects of the preceding operations. A batch must be
 // applied completely or not at all. If a batch fails, the result must name the failed operation.
 func TestBatches(t *testing.T) {
 	t.Parallel()
@@ -279,7 +279,7 @@ func TestBatches(t *testing.T) {
 		s.body(k, "3") != "" {
 		t.Errorf("created and deleted: %+v", r)
 	}
-	large := strings.Repeat("x", 400<<10) // exceeds the usual result limit of a transaction
+	large := strings.Repeat("x", 400<<10) // exceeds the default result limit of a transaction
 	if r = batch(create(`{"id":"4","k":"a","pad":"`+large+`"}`), container.Operation{Kind: container.Read, ID: "4"},
 		container.Operation{Kind: container.Patch, ID: "4", Body: []byte(`[{"op":"set","path":"/n","value":1}]`)},
 		container.Operation{Kind: container.Read, ID: "4"}); r.Failed >= 0 {
@@ -300,8 +300,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// TestUniqueKeys checks that two items of a logical partition never have the same values of a unique key, even within
-// a batch. A missing path counts as null. The values of a deleted or changed item can be used again.
+// TestUniqueKeys checks that two items of a logical partition never have the same values of a unique key. This must
+// also hold within a batch. A missing path counts as null. The values of a deleted or changed item can be used again.
 func TestUniqueKeys(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -330,7 +330,7 @@ func TestUniqueKeys(t *testing.T) {
 	}
 }
 
-// feed reads all items of a scope in pages of up to most items. feed returns the ID and the key of each item in feed
+// feed reads all items of a scope in pages of up to most items. It returns the ID and the key of each item in feed
 // order.
 func (s *items) feed(scope container.Scope, most int) (out []string) {
 	s.t.Helper()
@@ -355,10 +355,10 @@ func (s *items) feed(scope container.Scope, most int) (out []string) {
 	}
 }
 
-// TestFeeds checks that feeds return every item of their scope exactly once and in the same order, with pages of any
+// TestFeeds checks that feeds return every item of their scope exactly once and in the same order. Pages may have any
 // size. The scopes are a container, a key, a prefix of a hierarchical key, a physical partition, and a range of
-// effective partition keys. The test also checks that the physical partitions cover the ring without gaps, even after
-// splits and after a restart.
+// effective partition keys. The physical partitions must cover the ring without gaps, even after splits and after a
+// restart.
 func TestFeeds(t *testing.T) {
 	t.Parallel()
 	o := Options{Data: t.TempDir(), InitialPartitions: 3}

@@ -17,7 +17,7 @@ import (
 )
 
 // spent is a coordinator that rejects reads as if their partitions had exhausted their budgets. The function refuse
-// receives the index of a read, counted from 0. It returns the wait time, or 0 to allow the read.
+// receives the index of a read, which starts at 0. It returns the wait time, or 0 to allow the read.
 type spent struct {
 	container.Coordinator
 	refuse  func(n int) time.Duration
@@ -37,9 +37,9 @@ func (s *spent) Read(ctx context.Context, q *command.Read, v command.Visitor) er
 	return s.Coordinator.Read(ctx, q, v)
 }
 
-// TestQueriesWaitForBudget checks that a query or feed that has already read data waits for budget instead of being
-// rejected. It must not lose or duplicate items. If the wait would be too long, the page must end early. A query
-// without partial pages must be rejected. The first read of a request must always be rejected.
+// TestQueriesWaitForBudget checks a query or feed that has already read data. It must wait for budget instead of being
+// rejected. It must not lose or duplicate items. If the wait would be too long, the page must end early. A query that
+// cannot return partial pages must be rejected. The first read of a request must always be rejected.
 func TestQueriesWaitForBudget(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -86,7 +86,7 @@ func TestQueriesWaitForBudget(t *testing.T) {
 		t.Errorf("a feed: %d items, %v, after %d refusals", len(page.Documents), err, c.refused)
 	}
 
-	// Every second read has to wait longer than a page may take, so each page ends after one successful read.
+	// Every second read must wait longer than a page may take, so each page ends after one successful read.
 	long := func(n int) time.Duration { return time.Duration(n%2) * time.Hour }
 	for _, test := range []struct {
 		q    container.QueryRequest

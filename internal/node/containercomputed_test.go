@@ -13,10 +13,10 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// TestComputedProperties checks that queries over computed properties return the same results as queries with their
-// expressions over a container without computed properties. The queries use indexes on stored properties, aggregation
-// on the replicas, and pages of several sizes. It also checks conditions of patches, that a replaced definition takes
-// effect, and that invalid definitions are rejected.
+// TestComputedProperties compares queries over computed properties with queries over their expressions in a container
+// without computed properties. The results must be the same. The queries use indexes on stored properties, aggregation
+// on the replicas, and pages of several sizes. It also checks that conditions of patches work, that a replaced
+// definition takes effect, and that invalid definitions are rejected.
 func TestComputedProperties(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})

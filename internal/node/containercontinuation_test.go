@@ -18,8 +18,8 @@ type levelFunc func() feature.Level
 func (f levelFunc) Current() feature.Level { return f() }
 
 // TestContinuationsOfDropped checks that a container rejects the continuations of a dropped container with the same
-// name. Otherwise, the reader would miss items. Continuations of earlier builds do not identify a container, so they
-// must be accepted.
+// name. Otherwise, the reader would miss items. The container must accept continuations from earlier builds, which do
+// not identify a container.
 func TestContinuationsOfDropped(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})

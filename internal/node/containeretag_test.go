@@ -8,9 +8,9 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// TestConditionsOfChanges checks that only the first of two changes with the same etag succeeds, for containers,
-// scripts, and offers. A change or deletion of a dropped resource must fail with status 404. It must not affect a new
-// resource with the same name.
+// TestConditionsOfChanges checks that only the first of two changes with the same etag succeeds. It covers containers,
+// scripts, and offers. A change or deletion of a dropped resource must fail with status 404. The change must not
+// affect a new resource with the same name.
 func TestConditionsOfChanges(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -73,7 +73,8 @@ func TestConditionsOfChanges(t *testing.T) {
 }
 
 // TestAutoscaleIncrement checks that the increment of an autoscale throughput is stored with its container or
-// database. It must follow changes of the offer and be removed when the throughput becomes manual.
+// database. The stored increment must follow changes of the offer. It must be removed when the throughput becomes
+// manual.
 func TestAutoscaleIncrement(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})

@@ -19,7 +19,7 @@ import (
 	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
-// indexPolicies are the indexing policies of TestIndexChangesNoResult.
+// indexPolicies lists the indexing policies of TestIndexChangesNoResult.
 var indexPolicies = []string{
 	`{"indexingMode":"consistent","includedPaths":[{"path":"/*"}]}`,
 	`{"includedPaths":[{"path":"/a/?"},{"path":"/tags/[]/?"},{"path":"/s/?"}],"excludedPaths":[{"path":"/*"}]}`,
@@ -27,8 +27,8 @@ var indexPolicies = []string{
 	`{"includedPaths":[{"path":"/o/*"},{"path":"/n/?"}],"excludedPaths":[{"path":"/*"},{"path":"/o/x/?"}]}`,
 }
 
-// indexComposites are composite indexes for the queries of TestIndexChangesNoResult that sort by several properties.
-// The second set has the same or the opposite order for each index of the first set.
+// indexComposites lists composite indexes for the queries of TestIndexChangesNoResult that sort by several properties.
+// For each index of the first set, the second set contains an index with the same or the opposite order.
 var indexComposites = []string{
 	`"compositeIndexes":[[{"path":"/a"},{"path":"/n"}],[{"path":"/n","order":"descending"},{"path":"/s"}],` +
 		`[{"path":"/s"},{"path":"/long"},{"path":"/n","order":"descending"}],[{"path":"/k"},{"path":"/n"}],` +
@@ -39,7 +39,7 @@ var indexComposites = []string{
 		`"order":"descending"}],[{"path":"/o/x","order":"descending"},{"path":"/a"}],[{"path":"/n"},{"path":"/a"}]]`,
 }
 
-// indexQueries are the queries of TestIndexChangesNoResult. In a query, %v stands for a value.
+// indexQueries lists the queries of TestIndexChangesNoResult. In a query, %v represents a value.
 var indexQueries = []string{
 	`SELECT VALUE c.id FROM c WHERE c.a = %v`,
 	`SELECT VALUE c.id FROM c WHERE c.a = %v AND c.s = "s1"`,
@@ -274,8 +274,8 @@ func TestIndexChangesNoResult(t *testing.T) {
 }
 
 // TestIndexServes checks the number of items that queries examine. With a suitable index, a query must not examine
-// more items than necessary. The test also checks the reported paths that the query used, and the paths that the
-// policy excludes.
+// more items than necessary. The test also checks the reported paths that the query used and the paths that the policy
+// excludes.
 func TestIndexServes(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})
@@ -304,7 +304,7 @@ func TestIndexServes(t *testing.T) {
 		{`c.n >= 100 OFFSET 0 LIMIT 3`, 3, 3, "[/n/?]", "[]"},
 		{`c.n > 20 AND c.n < 23 AND c.b > 0`, 2, 2, "[/n/?]", "[/b/?]"},
 		{`STARTSWITH(c.id, "19")`, 10, 10, "[/id/?]", "[]"},
-		// A sorted page examines two more items than it returns: one shows that there are more results, and the other
+		// A sorted page examines two more items than it returns. One item shows that more results exist, and the other
 		// is read ahead.
 		{`true ORDER BY c.n DESC OFFSET 0 LIMIT 3`, 3, 5, "[/n/?]", "[]"},
 		{`c.n < 100 ORDER BY c.n`, 5, 7, "[/n/?]", "[]"},
@@ -336,9 +336,9 @@ func TestIndexServes(t *testing.T) {
 	}
 }
 
-// TestIndexWithinKey checks queries for a range of values or a sort order in a logical partition with many items. They
-// must read only the items that they return. If too many index entries of other partitions are in the range, the query
-// must read the whole logical partition instead.
+// TestIndexWithinKey checks queries in a logical partition with many items. The queries select a range of values or a
+// sort order. They must read only the items that they return. If the range contains too many index entries of other
+// partitions, the query must read the whole logical partition instead.
 func TestIndexWithinKey(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -365,7 +365,7 @@ func TestIndexWithinKey(t *testing.T) {
 		{"a", `AND c.n < 50`, 50, 50},
 		{"a", `AND c.n >= 5 ORDER BY c.n OFFSET 0 LIMIT 3`, 3, 5},
 		{"b", `ORDER BY c.n DESC OFFSET 0 LIMIT 3`, 3, 5},
-		// Too many entries of b are in the range, so the query reads all items of a.
+		// The range contains too many entries of b, so the query reads all items of a.
 		{"a", `ORDER BY c.n DESC OFFSET 0 LIMIT 3`, 3, 300},
 		{"a", `AND c.n >= 290`, 10, 300},
 	} {
@@ -381,8 +381,9 @@ func TestIndexWithinKey(t *testing.T) {
 	}
 }
 
-// TestOrderNeedsComposite checks that sorting by several properties requires a composite index of these properties, in
-// the same or the opposite order. Otherwise, the error must contain the message of Cosmos DB and the remedy.
+// TestOrderNeedsComposite checks that sorting by several properties requires a composite index on these properties.
+// The index must have the same or the opposite order. Otherwise, the error must contain the message of Cosmos DB and
+// the remedy.
 func TestOrderNeedsComposite(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -405,8 +406,8 @@ func TestOrderNeedsComposite(t *testing.T) {
 	}
 }
 
-// mostOf returns the page size for a query. The page is small if the query sorts. Otherwise, it is 0, which selects the
-// default.
+// mostOf returns the page size for a query. The page is small if the query sorts its results. Otherwise, it is 0,
+// which selects the default.
 func mostOf(where string) int {
 	if strings.Contains(where, "ORDER BY") {
 		return 5
@@ -415,7 +416,7 @@ func mostOf(where string) int {
 }
 
 // TestIndexIsPaid checks that writes are charged for the index entries that they add. A create must be charged for all
-// entries. A replace must be charged only for the entries that the item did not have before.
+// entries. A replace must be charged only for entries that the item did not have before.
 func TestIndexIsPaid(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -435,8 +436,8 @@ func TestIndexIsPaid(t *testing.T) {
 	}
 }
 
-// TestIndexIsBuilt checks that an index is built for existing items, that its progress reaches 100, and that it then
-// serves queries. The indexing mode none must remove the index.
+// TestIndexIsBuilt checks that an index is built for existing items. Its progress must reach 100, and it must then
+// serve queries. The indexing mode none must remove the index.
 func TestIndexIsBuilt(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})

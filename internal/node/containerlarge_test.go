@@ -13,8 +13,8 @@ import (
 )
 
 // TestLargeResults checks that a batch returns the items that its operations have read or written, even if the items
-// are large. The items may be changed or deleted by the same batch or by concurrent batches. If the response would be
-// too large, the whole batch must be rejected.
+// are large. The same batch or a concurrent batch may change or delete the items. If the response would be too large,
+// the whole batch must be rejected.
 func TestLargeResults(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})

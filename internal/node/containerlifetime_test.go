@@ -18,11 +18,11 @@ import (
 	"github.com/ilion-db/ilion/test/fakeclock"
 )
 
-// aging is a container on several nodes whose default time to live changes. The test controls the clock.
+// aging is a container on several nodes. Its default time to live changes. The test controls the clock.
 type aging struct {
 	t          *testing.T
 	nodes      []*items
-	now        atomic.Int64 // Unix milliseconds
+	now        atomic.Int64 // in Unix milliseconds
 	level      atomic.Uint32
 	definition string
 }
@@ -59,7 +59,7 @@ func newAging(t *testing.T, nodes ...*Node) *aging {
 // pass advances the clock.
 func (a *aging) pass(d time.Duration) { a.now.Add(d.Milliseconds()) }
 
-// set changes the default time to live of the container, or removes it if ttl is "". set waits until all nodes have
+// set changes the default time to live of the container. If ttl is "", set removes it. set waits until all nodes have
 // applied the change.
 func (a *aging) set(ttl string) {
 	a.t.Helper()
@@ -80,14 +80,14 @@ func (a *aging) set(ttl string) {
 	}
 }
 
-// left checks the remaining items on each node, with queries, feeds, and point reads.
+// left checks the remaining items on each node. It uses queries, feeds, and point reads.
 func (a *aging) left(want string) {
 	a.t.Helper()
 	ids := strings.Fields(want)
 	for i, s := range a.nodes {
 		for text, in := range map[string][]string{
 			"SELECT VALUE c.id FROM c":                               ids,
-			`SELECT VALUE c.id FROM c WHERE c.there = true`:          ids, // by the index
+			`SELECT VALUE c.id FROM c WHERE c.there = true`:          ids, // this query uses the index
 			`SELECT VALUE COUNT(1) FROM c`:                           {fmt.Sprint(len(ids))},
 			`SELECT VALUE c.id FROM c WHERE c.k = "a"`:               ids,
 			`SELECT VALUE c.id FROM c ORDER BY c.u OFFSET 0 LIMIT 9`: ids,
@@ -115,8 +115,8 @@ func (a *aging) left(want string) {
 	}
 }
 
-// fill creates three items: one without a time to live, one that never expires, and one with a time to live of 10
-// seconds.
+// fill creates three items. The first has no time to live, the second never expires, and the third has a time to live
+// of 10 seconds.
 func (a *aging) fill() {
 	a.t.Helper()
 	s := a.nodes[len(a.nodes)-1]
@@ -125,8 +125,8 @@ func (a *aging) fill() {
 	s.want(201, nil, create(`{"id":"own","k":"a","u":3,"there":true,"ttl":10}`))
 }
 
-// TestChangedTimeToLive checks that a change of the container's time to live applies to existing items, counted from
-// their last modification. The test also checks that expired items do not reappear.
+// TestChangedTimeToLive checks that a change of the container's time to live applies to existing items. The time must
+// count from their last modification. Expired items must not reappear.
 func TestChangedTimeToLive(t *testing.T) {
 	t.Parallel()
 	testChangedTimeToLive(t, newAging(t, startNode(t, Options{InitialPartitions: 2})))
@@ -179,7 +179,7 @@ func testChangedTimeToLive(t *testing.T, a *aging) {
 }
 
 // TestUniqueValueOfExpired checks that an expired item does not reappear if another item has taken its unique value.
-// The item has expired under the old setting, but the node that changes the setting has not seen this because its
+// The item has expired under the old setting. The node that changes the setting has not noticed this, because its
 // clock is slow.
 func TestUniqueValueOfExpired(t *testing.T) {
 	t.Parallel()
@@ -188,7 +188,7 @@ func TestUniqueValueOfExpired(t *testing.T) {
 	a.fill()
 	a.pass(12 * time.Second)
 	a.nodes[0].want(201, nil, create(`{"id":"other","k":"a","u":1,"there":true}`))
-	a.pass(-5 * time.Second) // the node that changes the container has a slow clock
+	a.pass(-5 * time.Second) // the clock of the node that changes the container is slow
 	a.set("")
 	a.pass(5 * time.Second)
 	a.left("forever other own")

@@ -35,7 +35,7 @@ func (m model) apply(op container.Operation) int {
 		ID string
 		N  int
 	}
-	_ = json.Unmarshal(op.Body, &body) // this fails for a patch, whose body is an array
+	_ = json.Unmarshal(op.Body, &body) // decoding fails for a patch, whose body is an array
 	id := op.ID
 	if op.Kind == container.Create || op.Kind == container.Upsert {
 		id = body.ID
@@ -93,7 +93,7 @@ func drawOperation(t *rapid.T, k string, now model) container.Operation {
 }
 
 // TestItemsAgreeWithModel runs random batches on one logical partition and compares the results to a model in memory.
-// The batches include unique keys and conditions on etags. A failed batch must change nothing, and reads, feeds, and
+// The batches include unique keys and conditions on etags. A failed batch must change nothing. Reads, feeds, and
 // queries must agree with the model.
 func TestItemsAgreeWithModel(t *testing.T) {
 	t.Parallel()
@@ -159,10 +159,10 @@ func TestItemsAgreeWithModel(t *testing.T) {
 	})
 }
 
-// TestItemsInCluster checks concurrent batches from clients of four nodes on the same few items while partitions split
-// and move their leaders. No increment may be lost or applied twice, and each node must read the writes of the other
-// nodes. If several clients replace an item with the same etag, exactly one must succeed. Finally, all nodes must list
-// the same physical partitions.
+// TestItemsInCluster checks concurrent batches on a few items. Clients of four nodes send the batches while partitions
+// split and change their leaders. No increment may be lost or applied twice, and each node must read the writes of the
+// other nodes. If several clients replace an item with the same etag, exactly one must succeed. Finally, all nodes
+// must list the same physical partitions.
 func TestItemsInCluster(t *testing.T) {
 	t.Parallel()
 	nodes := []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}
@@ -259,8 +259,8 @@ func TestItemsInCluster(t *testing.T) {
 	}
 }
 
-// BenchmarkItems measures creates and point reads of 1 KB items, and the equivalent CQL statements: inserts with IF
-// NOT EXISTS and point reads.
+// BenchmarkItems measures creates and point reads of 1 KB items. It also measures the equivalent CQL statements, which
+// are point reads and inserts with IF NOT EXISTS.
 func BenchmarkItems(b *testing.B) {
 	n, err := Start(b.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off"})
 	if err != nil {

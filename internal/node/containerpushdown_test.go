@@ -28,8 +28,8 @@ type pushdownGenerator struct{ *rand.Rand }
 
 func (w pushdownGenerator) pick(of ...string) string { return of[w.IntN(len(of))] }
 
-// item returns the body of a random item. Properties are often missing and have several types. Sums of the numbers are
-// exact.
+// item returns the body of a random item. Properties are often missing, and they have several types. The sums of the
+// numbers are exact.
 func (w pushdownGenerator) item(i int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"id":"%04d","k":"k%d"`, i, i%37)
@@ -89,7 +89,8 @@ type pushdownAnswer struct {
 	pushed    int64
 }
 
-// ask reads all pages of a query. ask retries a page that times out or is unavailable, up to 20 times per query.
+// ask reads all pages of a query. If a page times out or is unavailable, ask reads the page again, up to 20 times per
+// query.
 func ask(ctx context.Context, e *container.Engine, c *container.Container, q container.QueryRequest) (a pushdownAnswer,
 	err error) {
 	for late := 0; ; {
@@ -116,7 +117,7 @@ func ask(ctx context.Context, e *container.Engine, c *container.Container, q con
 	}
 }
 
-// unreliable wraps aggregations and makes some of them decline, stop early, or fail during or after the scan.
+// unreliable wraps aggregations. Some of these aggregations decline, stop early, or fail during or after the scan.
 type unreliable struct {
 	partition.Aggregator
 	mu     sync.Mutex
@@ -187,7 +188,7 @@ func splitOne(t *testing.T, n *Node) {
 }
 
 // differ runs random queries with and without pushdown. Both runs must return the same documents in the same pages. If
-// costs is true, queries with COUNT must also have the same charge. The result is the number of aggregated items.
+// costs is true, queries with COUNT must also have the same charge. differ returns the number of aggregated items.
 func differ(t *testing.T, w pushdownGenerator, s *items, queries int, costs bool) (pushed int64) {
 	t.Helper()
 	plain := withoutPushdown(s.n)
@@ -214,8 +215,8 @@ func differ(t *testing.T, w pushdownGenerator, s *items, queries int, costs bool
 const pushdownContainer = `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"indexingPolicy":{
 	"excludedPaths":[{"path":"/n/?"},{"path":"/text/?"},{"path":"/a/*"}]}}`
 
-// TestPushdownChangesNothing compares queries that replicas evaluate to queries that the coordinating node evaluates.
-// The test checks that both return the same results, even after splits and if aggregations decline, stop early, or
+// TestPushdownChangesNothing compares queries that replicas evaluate with queries that the coordinating node
+// evaluates. Both must return the same results, even after splits, and even if aggregations decline, stop early, or
 // fail.
 func TestPushdownChangesNothing(t *testing.T) {
 	t.Parallel()

@@ -17,8 +17,8 @@ import (
 
 var pushdownItems = flag.Int("container.pushdown", 0, "number of items for measuring queries with and without pushdown")
 
-// TestPushdownCosts compares the processor time of queries that replicas evaluate to queries for which replicas return
-// items. The test uses a cluster of two nodes.
+// TestPushdownCosts compares the processor time of queries that replicas evaluate with the time of queries for which
+// replicas return items. The test uses a cluster of two nodes.
 func TestPushdownCosts(t *testing.T) {
 	if *pushdownItems == 0 {
 		t.Skip("without -container.pushdown")

@@ -41,9 +41,9 @@ func (s *items) query(q container.QueryRequest) (out []string, err error) {
 	}
 }
 
-// TestQueries checks the results of queries by key, by ID, by range, and over all partitions. Pages have any size, and
-// partitions split between pages. A query with a key must examine only the items of that key. Invalid queries must be
-// rejected.
+// TestQueries checks the results of queries by key, by ID, by range, and across all partitions. Pages have various
+// sizes, and partitions split between pages. A query with a key must examine only the items of that key. Invalid
+// queries must be rejected.
 func TestQueries(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})
@@ -173,7 +173,7 @@ func TestPatchConditions(t *testing.T) {
 	}
 }
 
-// runner runs programs that are functions of a test.
+// runner runs programs that are functions in a test.
 type runner func(ctx context.Context, t *container.Transaction, program []byte) ([]byte, error)
 
 func (r runner) RunProgram(ctx context.Context, t *container.Transaction, program []byte) ([]byte, error) {
@@ -248,8 +248,9 @@ func TestRunner(t *testing.T) {
 	}
 }
 
-// TestRunnerPages checks that a program can read many items page by page and that each page resumes after the previous
-// page. It must see every item once, including its own changes, and stay within the read limit of a transaction.
+// TestRunnerPages checks that a program can read many items page by page. Each page must resume after the previous
+// page. The program must see every item once, including its own changes. It must stay within the read limit of a
+// transaction.
 func TestRunnerPages(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -258,7 +259,7 @@ func TestRunnerPages(t *testing.T) {
 	item := func(id string, n int) container.Operation {
 		return create(fmt.Sprintf(`{"id":"%s","k":"a","n":%d}`, id, n))
 	}
-	const items, page = 3000, 20 // exceeds the read limit if each page reads all items
+	const items, page = 3000, 20 // the reads exceed the limit if each page reads all items
 	var want []string
 	for i := 0; i < items; i += container.OperationsMax {
 		var batch []container.Operation
@@ -279,7 +280,7 @@ func TestRunnerPages(t *testing.T) {
 				t.Errorf("%+v: %v", op, bad)
 			}
 		}
-		do(item("0100a", 1)) // sorts after the first pages
+		do(item("0100a", 1)) // this item sorts after the first pages
 		do(container.Operation{Kind: container.Delete, ID: "0200"})
 		q := container.QueryRequest{Text: "SELECT c.id FROM c WHERE c.n >= 0", MaxItems: page}
 		for {
@@ -296,7 +297,7 @@ func TestRunnerPages(t *testing.T) {
 			last := got[len(got)-1]
 			if len(got)%(10*page) == 0 {
 				do(container.Operation{Kind: container.Delete, ID: last})
-				do(item(last[:3], 1)) // sorts before the next page
+				do(item(last[:3], 1)) // this item sorts before the next page
 			}
 		}
 	}))
@@ -310,8 +311,8 @@ func TestRunnerPages(t *testing.T) {
 	}
 }
 
-// TestTimeToLive checks which items expire and when. An expired item must be missing from reads, feeds, and queries.
-// Its ID and its unique values must be available again. The test controls the clock.
+// TestTimeToLive checks which items expire and when they expire. An expired item must be missing from reads, feeds,
+// and queries. Its ID and its unique values must be available again. The test controls the clock.
 func TestTimeToLive(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -362,8 +363,8 @@ func TestTimeToLive(t *testing.T) {
 	}
 }
 
-// TestHierarchicalQueries checks that a query by a prefix of a hierarchical key returns exactly the items with that
-// prefix.
+// TestHierarchicalQueries checks that a query by a prefix of a hierarchical key returns only the items with that
+// prefix, and all of them.
 func TestHierarchicalQueries(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 4})

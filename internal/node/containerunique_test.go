@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// uniqueBuilds is a container.IndexBuilds. While it is true, the indexes of unique keys are incomplete.
+// uniqueBuilds is a container.IndexBuilds. While its value is true, the indexes of unique keys are incomplete.
 type uniqueBuilds struct{ atomic.Bool }
 
 func (b *uniqueBuilds) Building(ix *schema.Index) bool {
@@ -22,7 +22,7 @@ func (b *uniqueBuilds) Building(ix *schema.Index) bool {
 
 func (b *uniqueBuilds) Progress(*schema.Index) int { return 0 }
 
-// TestUniqueIndexIncomplete checks that writes that must read an incomplete index of a unique key are rejected. All
+// TestUniqueIndexIncomplete checks that a write is rejected if it must read an incomplete index of a unique key. All
 // other writes must succeed.
 func TestUniqueIndexIncomplete(t *testing.T) {
 	t.Parallel()
@@ -46,9 +46,9 @@ func TestUniqueIndexIncomplete(t *testing.T) {
 	s.want(201, nil, create(`{"id":"2","k":"a","slot":1}`))
 }
 
-// TestUniqueValuesStayCheap checks that the cost of using a unique value does not grow after items have repeatedly
-// taken and released the value. Items release a value when they are deleted or changed. The test also checks that an
-// item with large values and many unique keys can be changed.
+// TestUniqueValuesStayCheap checks that the cost of a unique value does not grow when items repeatedly take and
+// release the value. An item releases a value when it is deleted or changed. The test also checks that an item with
+// large values and many unique keys can be changed.
 func TestUniqueValuesStayCheap(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -74,7 +74,7 @@ func TestUniqueValuesStayCheap(t *testing.T) {
 		t.Errorf("the first use of the value costs %v, the last use %v", first, last)
 	}
 	s.want(201, nil, create(`{"id":"a","k":"a","slot":"y"}`))
-	for i := range 40 { // the value is taken and released in turn
+	for i := range 40 { // items take and release the value in turn
 		s.want(409, nil, create(`{"id":"b","k":"a","slot":"y"}`))
 		s.want(200, k, container.Operation{Kind: container.Patch, ID: "a",
 			Body: []byte(fmt.Sprintf(`[{"op":"set","path":"/slot","value":"z%d"}]`, i%2))})

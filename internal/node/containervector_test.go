@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// TestVectorSearch checks that a vector search over several physical partitions returns the nearest items in order, in
-// pages of several sizes, and with a condition.
+// TestVectorSearch checks that a vector search across several physical partitions returns the nearest items in order.
+// It uses pages of several sizes and a condition.
 func TestVectorSearch(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})

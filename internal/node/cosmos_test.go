@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
-// withKey configures a client with TLS and an account key, like a client of Azure Cosmos DB.
+// withKey configures a client with TLS and an account key, as a client of Azure Cosmos DB does.
 func withKey(key string, ca *authority) func(*gocql.ClusterConfig) {
 	return func(o *gocql.ClusterConfig) {
 		withTLS(ca.client(""))(o)
@@ -24,8 +24,8 @@ func withKey(key string, ca *authority) func(*gocql.ClusterConfig) {
 }
 
 // TestAccountKeysLogIn checks that an unmodified application for Azure Cosmos DB can connect over TLS with an account
-// key. The test checks the permissions of each key, both with and without authentication of other clients. A key must
-// not be accepted as a password on other addresses, and a password must not be accepted as a key. A role with the same
+// key. The test checks the permissions of each key, with and without authentication of other clients. A key must not
+// be accepted as a password on other addresses, and a password must not be accepted as a key. A role with the same
 // name as a key must not change the permissions of the key.
 func TestAccountKeysLogIn(t *testing.T) {
 	ca := newAuthority(t, "ca")
@@ -106,9 +106,9 @@ func TestAccountKeysLogIn(t *testing.T) {
 	}
 }
 
-// TestAccountAddress checks that a node accepts account keys only if it is configured to. Even with the insecure
-// option, a node must not accept keys without TLS on an address that other machines can reach. It must also reject
-// invalid addresses and addresses in use.
+// TestAccountAddress checks that a node accepts account keys only if its configuration permits them. Even with the
+// insecure option, a node must not accept keys without TLS on an address that other machines can reach. It must also
+// reject invalid addresses and addresses in use.
 func TestAccountAddress(t *testing.T) {
 	n := startNode(t, Options{})
 	if n.CosmosAddr() != nil || strings.Contains(n.ReadyLine(), "account keys") {

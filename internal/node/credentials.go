@@ -21,7 +21,7 @@ type credentials struct {
 	roleLogin login.RoleLogin
 }
 
-// loadCredentials loads the credentials. observer is notified of the login attempts of clients.
+// loadCredentials loads the credentials. The observer is notified of the login attempts of clients.
 func loadCredentials(o *Options, observer login.Observer, log *slog.Logger) (
 	c credentials, err error) {
 	if c.certificates, err = certificates.Load(o, log); err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// droppedTables is the number of tables that TestIdleAfterDrops creates and drops. A CI server drops 100,000 tables a
-// year.
+// droppedTables is the number of tables that TestIdleAfterDrops creates and drops. A CI server drops 100,000
+// tables per year.
 var droppedTables = flag.Int("dropped-tables", 0, "create and drop this many tables, then measure an idle node")
 
 // TestIdleAfterDrops measures the cost of an idle node after many tables have been created and dropped. Each batch is
@@ -44,10 +44,10 @@ func TestIdleAfterDrops(t *testing.T) {
 	}
 	const (
 		tables = 20
-		// memtableMax is the maximum size of a memtable, which early memtables do not reach. The store keeps a flushed
+		// memtableMax is the maximum size of a memtable. Early memtables are smaller. The store keeps a flushed
 		// memtable for reuse.
 		memtableMax = 64 << 20
-		// cachesMax is the margin for blocks and table statistics that the store caches.
+		// cachesMax is the margin for the blocks and table statistics that the store caches.
 		cachesMax = 16 << 20
 	)
 	batch := func() {
@@ -78,7 +78,7 @@ func TestIdleAfterDrops(t *testing.T) {
 			t.Logf("%d tables in %v", (i+1)*tables, time.Since(began).Round(time.Second))
 		}
 	}
-	time.Sleep(25 * time.Second) // time for two sweeper rounds and flushes
+	time.Sleep(25 * time.Second) // allow time for two sweeper rounds and flushes
 	const idle = 40 * time.Second
 	used := processTime(t)
 	time.Sleep(idle)

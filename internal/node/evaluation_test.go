@@ -26,9 +26,9 @@ import (
 // numbers returns a JSON array of n numbers.
 func numbers(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("1,", n), ",") + "]" }
 
-// TestEvaluationIsPaidFor checks that evaluation work beyond the price of the reads is charged to the partition that
-// was read. The test covers an item query, a query that a replica aggregates, a SELECT, and an INSERT. Tests in
-// package partition check that charges are deducted from the balance.
+// TestEvaluationIsPaidFor checks that evaluation work is charged to the partition that was read if the price of the
+// reads does not cover it. The test covers an item query, a query that a replica aggregates, a SELECT, and an INSERT.
+// Tests in package partition check that charges are deducted from the balance.
 func TestEvaluationIsPaidFor(t *testing.T) {
 	n := startNode(t, Options{UserFunctions: true})
 	spent := func(table uint32) (units float64) {
@@ -77,7 +77,7 @@ func TestEvaluationIsPaidFor(t *testing.T) {
 }
 
 // TestCancelledEvaluations checks that the sessions of a node list the evaluation of a REST query and of a CQL SELECT.
-// The evaluation must end when the session is canceled, when the client disconnects, and when the time limit of a
+// The evaluation must end when the session is canceled, when the client disconnects, or when the time limit of a
 // shutdown expires.
 func TestCancelledEvaluations(t *testing.T) {
 	n := startNode(t, Options{UserFunctions: true,
@@ -163,9 +163,9 @@ func TestCancelledEvaluations(t *testing.T) {
 	}
 }
 
-// TestLongEvaluationsLeaveTheConnection checks that an INSERT with expensive values is not evaluated on the goroutine
-// of its connection. The goroutine must be able to detect that the client disconnects. A short INSERT must be evaluated
-// there.
+// TestLongEvaluationsLeaveTheConnection checks that an INSERT with expensive values is not evaluated on its
+// connection's goroutine. This goroutine must be able to detect that the client disconnects. A short INSERT must be
+// evaluated on this goroutine.
 func TestLongEvaluationsLeaveTheConnection(t *testing.T) {
 	n := startNode(t, Options{})
 	c := newClient(t, n)

@@ -39,8 +39,9 @@ func (l *sharedLog) String() string {
 }
 
 // TestExpiringCertificates checks that status, log, and metrics report when a certificate expires. An expired
-// certificate and a certificate that is not valid yet must not replace it. A renewed certificate must replace it while
-// the node runs. The certificates of the test are valid for an hour.
+// certificate must not replace the current certificate, and neither must a certificate that is not valid yet. A
+// renewed certificate must replace the current certificate while the node runs. The certificates of the test are valid
+// for an hour.
 func TestExpiringCertificates(t *testing.T) {
 	t.Parallel()
 	here := []net.IP{net.IPv4(127, 0, 0, 1)}
@@ -112,8 +113,8 @@ type one struct{ prometheus.Metric }
 func (o one) Describe(out chan<- *prometheus.Desc) { out <- o.Desc() }
 func (o one) Collect(out chan<- prometheus.Metric) { out <- o.Metric }
 
-// TestNodeCertificateIsRenewed checks that a cluster node loads a renewed certificate while it runs and rejects an
-// expired certificate. The expiry reports must include the certificate authority.
+// TestNodeCertificateIsRenewed checks that a running cluster node loads a renewed certificate and rejects an expired
+// certificate. The expiry reports must include the certificate authority.
 func TestNodeCertificateIsRenewed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

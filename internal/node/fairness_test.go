@@ -18,9 +18,9 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestThroughputIsShared checks that a client that uses up the throughput of a table does not cause rejections for
-// another client with normal priority. The test sends each kind of statement. Only the first client and low-priority
-// requests may be rejected. The low priority of a role must apply even if its clients request normal priority.
+// TestThroughputIsShared checks a client that uses all throughput of a table. It must not cause rejections for another
+// client with normal priority. The test sends each kind of statement. Only the first client and low-priority requests
+// may be rejected. The low priority of a role must apply even if its clients request normal priority.
 func TestThroughputIsShared(t *testing.T) {
 	n := startTestNode(t, Options{Auth: options.Auth{Users: map[string]string{"hog": hash(t, "h")}}})
 	c := newClientAs(t, n, "hog")
@@ -35,7 +35,8 @@ func TestThroughputIsShared(t *testing.T) {
 		}
 		return err != nil
 	}
-	// spend makes the hog write until its writes are rejected. The last write leaves a debt of a third of a second.
+	// spend makes the first client write until its writes are rejected. The last write leaves a debt of a third of a
+	// second.
 	spend := func() error {
 		c.call.Result.Reset()
 		c.call.Request.ID, c.call.Request.Values = insert, [][]byte{key, large}
@@ -55,7 +56,7 @@ func TestThroughputIsShared(t *testing.T) {
 		for !refused(spend()) {
 		}
 		for refused(spend()) {
-			time.Sleep(busy.RetryAfter) // as a client would
+			time.Sleep(busy.RetryAfter) // wait as a client would
 		}
 		ask := func(role string, payload ...session.Payload) bool {
 			other := newClientAs(t, n, fmt.Sprint(role, round))
@@ -66,7 +67,7 @@ func TestThroughputIsShared(t *testing.T) {
 			return session.Payload{Key: []byte("Priority"), Value: []byte(is)}
 		}
 		if !refused(spend()) || !ask("low", priority("low")) || !ask("batch", priority("normal")) {
-			continue // too late
+			continue // the response was too late
 		}
 		if !ask("other") {
 			i++
@@ -74,8 +75,8 @@ func TestThroughputIsShared(t *testing.T) {
 	}
 }
 
-// TestThroughputIsWaitedFor checks that a node that is configured to wait rejects no request if the throughput of the
-// table becomes available in time. The goroutine of a connection must not wait.
+// TestThroughputIsWaitedFor checks a node that is configured to wait. The node must reject no request if the table's
+// throughput becomes available in time. The goroutine of a connection must not wait.
 func TestThroughputIsWaitedFor(t *testing.T) {
 	n := startTestNode(t, Options{Limits: options.Limits{ThrottleTimeout: time.Minute}})
 	c := newClient(t, n)
@@ -85,7 +86,7 @@ func TestThroughputIsWaitedFor(t *testing.T) {
 	insert := c.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
 	read := c.prepare("SELECT v FROM k.t WHERE k = ?")
 	// A write costs more than 500 RU. On a slow machine, the next write may be affordable immediately, so the test may
-	// need a few more writes.
+	// need several more writes.
 	key, large := []byte{0, 0, 0, 1}, make([]byte, 1<<20)
 	writes, offloaded := 0, 0
 	for ; writes < 3 || offloaded == 0 && writes < 20; writes++ {
@@ -116,7 +117,7 @@ func TestThroughputIsWaitedFor(t *testing.T) {
 }
 
 // TestIndexOfSmallThroughput checks that an index is built although its entries cost far more than the throughput that
-// its table provides immediately. In the meantime, a client requests all of that throughput.
+// its table provides immediately. During the build, a client requests all of that throughput.
 func TestIndexOfSmallThroughput(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c, client := newClient(t, n), newClientAs(t, n, "client")
@@ -145,7 +146,7 @@ func TestIndexOfSmallThroughput(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			case <-time.After(wait): // as a client would
+			case <-time.After(wait): // wait as a client would
 			}
 		}
 	}()

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// resume returns the error of reading a feed from a paging state, or nil if it can be read.
+// resume reads a feed from a paging state and returns the error, or nil if the feed can be read.
 func (c *client) resume(text string, state []byte) error {
 	c.call.Request.PageSize, c.call.Request.PagingState = 10, slices.Clone(state)
 	defer func() { c.call.Request.PageSize, c.call.Request.PagingState = 0, nil }()
@@ -22,9 +22,10 @@ func (c *client) resume(text string, state []byte) error {
 }
 
 // TestTableFeedTurnedOff checks that the change feed of a table never omits changes without an error after it was
-// disabled and enabled again, even in quick succession. Paging states from before that time must be rejected. A feed
-// from the beginning, or from a time before it was enabled, must contain exactly the changes since it was enabled. The
-// same applies to the feed of all changes while its retention is 0.
+// disabled and enabled again. This must also be true if the changes follow in quick succession. Paging states from
+// before the feed was enabled again must be rejected. A feed that starts at the beginning, or before the feed was
+// enabled, must contain exactly the changes since the feed was enabled. The same applies to the feed of all changes
+// while its retention is 0.
 func TestTableFeedTurnedOff(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})
@@ -52,7 +53,7 @@ func TestTableFeedTurnedOff(t *testing.T) {
 		}
 	}
 	var ends, allEnds [][]byte
-	for round := range 5 { // fast enough for several rounds within a second
+	for round := range 5 { // this runs fast enough for several rounds within a second
 		v := 2 * round
 		insert(v)
 		rows, end := c.follow(latest, 4, nil)
@@ -76,7 +77,7 @@ func TestTableFeedTurnedOff(t *testing.T) {
 			}
 		}
 		c.query("ALTER TABLE ks.t WITH cdc = false")
-		insert(v + 1) // to other rows
+		insert(v + 1) // write to other rows
 		c.query("ALTER TABLE ks.t WITH cdc = true AND " + options)
 	}
 	insert(10)
@@ -97,9 +98,9 @@ func TestTableFeedTurnedOff(t *testing.T) {
 	}
 }
 
-// TestAllVersionsTurnedOff checks the same for the feed of all versions of a container whose change feed policy was
-// removed and set again. A continuation from before that time must be rejected with status 400 in each scope of the
-// container. A start time before the policy was set shows no older version.
+// TestAllVersionsTurnedOff checks the feed of all versions of a container whose change feed policy was removed and set
+// again. A continuation from before the policy was set again must be rejected with status 400 in each scope of the
+// container. A start time before the policy was set again must show no older version.
 func TestAllVersionsTurnedOff(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})
@@ -121,7 +122,7 @@ func TestAllVersionsTurnedOff(t *testing.T) {
 	}
 	scopes := []container.Scope{{}, {Key: key("1")}, {MinEPK: "", MaxEPK: "80"}}
 	var ends []string
-	for round := range 4 { // fast enough for several rounds within a second
+	for round := range 4 { // this runs fast enough for several rounds within a second
 		from := container.ChangesRequest{AllVersions: true, Now: true}
 		_, end := s.changes(from)
 		began := time.Now()

@@ -31,9 +31,9 @@ func shownOf(n *Node) []admin.PartitionStatus {
 	return nil
 }
 
-// TestHotKeyIsIsolated checks that the status and the rejections name a logical partition that uses all throughput of
-// its table. Two splits must isolate it, although ordinary splits would wait a minute between them. After the splits,
-// its siblings must not be rejected. The partition history must contain the cause.
+// TestHotKeyIsIsolated checks a logical partition that uses all throughput of its table. The status and the rejections
+// must name it. Two splits must isolate the logical partition, although ordinary splits would be a minute apart. After
+// the splits, requests for its siblings must not be rejected. The partition history must contain the cause.
 func TestHotKeyIsIsolated(t *testing.T) {
 	t.Parallel()
 	n := startTestNode(t, Options{})
@@ -109,8 +109,8 @@ func TestHotKeyIsIsolated(t *testing.T) {
 	}
 }
 
-// TestLoneKeyIsNotIsolated checks that a hot key is named and keeps the whole throughput if clients request no other
-// key.
+// TestLoneKeyIsNotIsolated checks a hot key when clients request no other key. The key must be named and must keep the
+// whole throughput.
 func TestLoneKeyIsNotIsolated(t *testing.T) {
 	t.Parallel()
 	n := startTestNode(t, Options{})
@@ -131,14 +131,14 @@ func TestLoneKeyIsNotIsolated(t *testing.T) {
 	if ask(eventually.Limit, hot); !hot() {
 		t.Fatal("the hot key is not named")
 	}
-	ask(3*time.Second, func() bool { return false }) // three more checks
+	ask(3*time.Second, func() bool { return false }) // run three more checks
 	if parts := partsOf(n); len(parts) != 1 {
 		t.Errorf("%d partitions, want 1", len(parts))
 	}
 }
 
-// TestHotKeyThroughFollowers checks that a leader recognizes a logical partition that is read only through the
-// replicas of other nodes. The leader's own load would not show it.
+// TestHotKeyThroughFollowers checks that a leader recognizes a logical partition that clients read only through
+// replicas on other nodes. The leader's own load would not reveal the logical partition.
 func TestHotKeyThroughFollowers(t *testing.T) {
 	t.Parallel()
 	options := func() Options { return Options{Splits: options.Splits{Units: 4000}, InitialPartitions: 1} }
@@ -159,16 +159,16 @@ func TestHotKeyThroughFollowers(t *testing.T) {
 		return nil
 	}
 	eventually.True(t, "a leader", func() bool { return leader() != nil })
-	// After an election, the leadership may move to the preferred node of the topology or to a node that serves the
-	// reads. If it does, the test tries again and reads from the other nodes.
+	// After an election, the leadership may move to the topology's preferred node or to a node that serves the reads.
+	// In that case, the test tries again and reads from the other nodes.
 	eventually.True(t, "the leader names the key", func() bool {
 		led := leader()
 		return led != nil && readElsewhere(t, nodes, led, id, func() bool { return led == leader() })
 	})
 }
 
-// readElsewhere reads a key of ks.t through the nodes that do not lead its partition, until the leader has named the
-// key. readElsewhere returns false if the leader loses its leadership.
+// readElsewhere reads a key of ks.t through the nodes that do not lead its partition. It stops when the leader has
+// named the key. It returns false if the leader loses its leadership.
 func readElsewhere(t *testing.T, nodes []*Node, led *Node, id topology.PartitionID, leads func() bool) bool {
 	var done atomic.Bool
 	var clients sync.WaitGroup

@@ -13,7 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 )
 
-// client is a caller inside the process. It does the work of a protocol server for one client, without a protocol.
+// client is a caller inside the process. Without using a protocol, it does the same work as a protocol server for one
+// client.
 type client struct {
 	t    testing.TB
 	s    *session.Session
@@ -26,7 +27,7 @@ func (c *client) Completed() { c.done <- struct{}{} }
 
 func newClient(t testing.TB, n *Node) *client { return newClientAs(t, n, "") }
 
-// newClientAs is newClient for an authenticated role.
+// newClientAs works like newClient for an authenticated role.
 func newClientAs(t testing.TB, n *Node, role string) *client {
 	c := &client{t: t, s: n.Engine.NewSession(session.Client{Version: 4, User: role}), done: make(chan struct{}, 1)}
 	c.call.CompleteTo(c)
@@ -35,7 +36,7 @@ func newClientAs(t testing.TB, n *Node, role string) *client {
 	return c
 }
 
-// wait returns the result of the call when it is complete.
+// wait waits until the call is complete and returns its result.
 func (c *client) wait(status session.Status) *session.Result {
 	if status == session.Pending {
 		<-c.done
@@ -78,8 +79,7 @@ func (c *client) execute(id [16]byte, values ...[]byte) *session.Result {
 	return r
 }
 
-// withTestLimits sets timeouts with which a request does not fail only because the machine is busy. A test of timeouts
-// sets its own.
+// withTestLimits sets timeouts that are long enough for a busy machine. Tests of timeouts set their own values.
 func withTestLimits(o *Options) {
 	o.Limits.ReadTimeout = cmp.Or(o.Limits.ReadTimeout, requestTimeout)
 	o.Limits.WriteTimeout = cmp.Or(o.Limits.WriteTimeout, requestTimeout)
@@ -117,7 +117,7 @@ const fiveColumns = "(k text PRIMARY KEY, c0 text, c1 text, c2 text, c3 text, c4
 
 // TestWritesReadNothing checks with the counters of the store that plain writes do not read. The test covers INSERT,
 // UPDATE of one column of five, DELETE, and a write to a table with an index. Conditional writes and counter updates
-// read, which shows that the counters work.
+// read data, which shows that the counters work.
 func TestWritesReadNothing(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c := newClient(t, n)
@@ -152,8 +152,8 @@ func TestWritesReadNothing(t *testing.T) {
 	}
 }
 
-// TestHotPathAllocations checks that a prepared point read and a prepared write allocate at most twice on their way
-// through session, plan, coordinator, partition, and store. The protocol server has a separate test.
+// TestHotPathAllocations checks that a prepared point read and a prepared write allocate at most twice in session,
+// plan, coordinator, partition, and store. The protocol server has a separate test.
 func TestHotPathAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -191,8 +191,8 @@ func TestHotPathAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkHotPath measures the processor time of a prepared request in the query engine and the store, without
-// sockets and protocol.
+// BenchmarkHotPath measures the processor time of a prepared request in the query engine and the store. It uses no
+// sockets and no protocol.
 func BenchmarkHotPath(b *testing.B) {
 	for _, kind := range []string{"read", "insert", "update"} {
 		b.Run(kind, func(b *testing.B) {

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// newStartup returns the decision how this node starts.
+// newStartup returns the component that decides how this node starts.
 func (n *Node) newStartup() *membership.Startup {
 	nodeTLS, certified := n.certificates.Nodes()
 	c := &n.opts.Cluster

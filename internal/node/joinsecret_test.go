@@ -19,9 +19,9 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestNobodyJoinsWithoutSecret checks that a node with users and without certificates rejects every caller at its
-// internal address that does not have the node's join secret. The callers are nodes and a process that speaks the
-// protocol of nodes.
+// TestNobodyJoinsWithoutSecret checks a node with users and without certificates. Its internal address must reject
+// every caller that does not have the node's join secret. The callers are nodes and a process that uses the protocol
+// of nodes.
 func TestNobodyJoinsWithoutSecret(t *testing.T) {
 	dir := func(name string) string { return filepath.Join(t.TempDir(), name) }
 	data := dir("first")
@@ -80,8 +80,9 @@ func TestNobodyJoinsWithoutSecret(t *testing.T) {
 	}
 }
 
-// TestJoinSecretIsKept checks that a node joins with a copy of the secret and stores it in a file that only its owner
-// can read. The node must restart without the copy. Starting the first node again must not change the secret.
+// TestJoinSecretIsKept checks that a node joins with a copy of the secret. The node must store the secret in a file
+// that only its owner can read. The node must restart without the copy. A second start of the first node must not
+// change the secret.
 func TestJoinSecretIsKept(t *testing.T) {
 	base := t.TempDir()
 	first := startNode(t, Options{Data: filepath.Join(base, "first"),
@@ -116,9 +117,9 @@ func TestJoinSecretIsKept(t *testing.T) {
 	}
 }
 
-// TestDamagedSecretIsNotReplaced checks that a node with a damaged secret file does not start and that the error names
-// the file. The node must not use another secret or draw a new one. With a configured secret file, the node starts and
-// repairs the damaged file.
+// TestDamagedSecretIsNotReplaced checks that a node with a damaged secret file does not start. The error must name the
+// file. The node must neither use another secret nor generate a new secret. With a configured secret file, the node
+// starts and repairs the damaged file.
 func TestDamagedSecretIsNotReplaced(t *testing.T) {
 	base := t.TempDir()
 	data := filepath.Join(base, "first")

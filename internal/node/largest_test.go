@@ -64,13 +64,13 @@ func TestLargestKeys(t *testing.T) {
 	eventually.True(t, "the largest are named", func() bool { return named() == "0 1 2 3 4 5 6 7 8 9" })
 
 	began := time.Now()
-	write(6_000_000, *largestOf) // more than the search reads completely
+	write(6_000_000, *largestOf) // this exceeds the amount that the search reads completely
 	t.Logf("%d keys written in %v", *largestOf, time.Since(began))
 	if err := n.store.Compact(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	id := n.metadata.State().Topology.Partitions(table)[0].ID
-	for _, most := range []uint64{0, 1} { // a complete read, and a search by bytes on disk
+	for _, most := range []uint64{0, 1} { // test a complete read and a search by bytes on disk
 		began = time.Now()
 		l := &partitioncount.LargestFinder{Store: n.store.Statistics, Host: n.host, ReadMax: most,
 			Clock: n.clock}

@@ -18,9 +18,9 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestIdlePartitionsLend checks that a partition that rejects requests borrows from idle partitions of its table,
-// including partitions that other nodes lead. It must not borrow more than the others have lent. A node with lending
-// disabled must not lend.
+// TestIdlePartitionsLend checks that a partition that rejects requests borrows from idle partitions of its table.
+// Other nodes may lead the idle partitions. The partition must not borrow more than the other partitions have lent. A
+// node with lending disabled must not lend.
 func TestIdlePartitionsLend(t *testing.T) {
 	t.Parallel()
 	const partitions = 12
@@ -34,7 +34,7 @@ func TestIdlePartitionsLend(t *testing.T) {
 	c := newClient(t, nodes[0])
 	c.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
 	c.query("CREATE TABLE k.t (k int PRIMARY KEY, v text)")
-	c.query("ALTER TABLE k.t WITH throughput = 4800") // 400 RU/s each, which even a slow machine exceeds
+	c.query("ALTER TABLE k.t WITH throughput = 4800") // each partition gets 400 RU/s, which even a slow machine exceeds
 	leaders := func() (out [4][]*partition.Replica) {
 		for i, n := range nodes {
 			for _, r := range n.host.Replicas() {
@@ -62,7 +62,7 @@ func TestIdlePartitionsLend(t *testing.T) {
 	}
 
 	insert := c.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
-	// A node with lending disabled does not borrow either, so it must not lead the partition of the key.
+	// A node with lending disabled also does not borrow, so it must not lead the partition of the key.
 	key, large := []byte{0, 0, 0, 0}, make([]byte, 2<<20)
 	borrows := func() bool {
 		tok, all := token.Hash(key), leaders()
@@ -84,7 +84,7 @@ func TestIdlePartitionsLend(t *testing.T) {
 		c.call.Request.ID, c.call.Request.Values = insert, [][]byte{key, large}
 		if err := c.wait(c.s.Execute(context.Background(), &c.call)).Err; err != nil {
 			_, refused := errors.AsType[*dberr.Overloaded](err)
-			if _, late := errors.AsType[*dberr.WriteTimeout](err); !refused && !late { // a busy disk may be late
+			if _, late := errors.AsType[*dberr.WriteTimeout](err); !refused && !late { // a busy disk
 				t.Fatal(err)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestMain checks rule D2 for every test of this package: a closed node leaves no goroutine.
+// TestMain checks rule D2 for every test of this package. A closed node must leave no goroutine.
 func TestMain(m *testing.M) {
 	eventually.AtOnce(2)
 	goleak.VerifyTestMain(m)

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/node/options"
 )
 
-// TestMasksSurvive checks that masks exist after a restart and that transactions apply them on the leader. A node with
-// masking disabled shows all values and rejects new masks.
+// TestMasksSurvive checks that masks exist after a restart, and that the leader applies masks in transactions. A node
+// with masking disabled shows all values and rejects new masks.
 func TestMasksSurvive(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

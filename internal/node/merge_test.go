@@ -15,9 +15,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// TestMergeAlone checks that the partitions of a single node merge while they are written to. No request may fail, and
-// every row and every increment must exist exactly once. A merge that was recorded or frozen before a shutdown must be
-// completed at the next start.
+// TestMergeAlone checks that the partitions of a single node merge while clients write to the partitions. No request
+// may fail, and every row and every increment must exist exactly once. If a merge was recorded or frozen before a
+// shutdown, the next start must complete the merge.
 func TestMergeAlone(t *testing.T) {
 	t.Parallel()
 	const writers, rows, counters = 4, 2000, 16
@@ -95,8 +95,8 @@ func TestMergeAlone(t *testing.T) {
 	check("after a restart", 1)
 }
 
-// TestMergeOrdersRefused checks that merge requests that cannot be executed are rejected with a message and change
-// nothing.
+// TestMergeOrdersRefused checks that merge requests that cannot be executed are rejected with a message. They must
+// change nothing.
 func TestMergeOrdersRefused(t *testing.T) {
 	n := startTestNode(t, Options{InitialPartitions: 3})
 	c := newClient(t, n)

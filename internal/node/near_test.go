@@ -74,8 +74,8 @@ func (s *nearItems) insert(k int) {
 		vector.AppendVector(nil, it.v), nearNumber(it.x))
 }
 
-// ask compares a search with an exact search. ask returns the number of found rows that are among the nearest rows and
-// the number of rows that the search should find. An x of at least 0 restricts the search to rows with that x.
+// ask compares a search with an exact search. It returns the number of found rows that are among the nearest rows, and
+// the number of rows that the search should find. If x is not negative, the search is restricted to rows with that x.
 func (s *nearItems) ask(target []float32, limit, x int) (hits, want int) {
 	s.t.Helper()
 	where := ""
@@ -143,7 +143,7 @@ func (s *nearItems) change(keys int) {
 	case i == 1 && it != nil:
 		s.c.query(fmt.Sprintf("DELETE v FROM t WHERE k = %d", k))
 		it.v = nil
-	case i == 2 && it != nil && it.v != nil: // an older write changes nothing
+	case i == 2 && it != nil && it.v != nil: // a write with an older timestamp has no effect
 		s.c.execute(s.c.prepare("INSERT INTO t (k, v) VALUES (?, ?) USING TIMESTAMP 5"), nearNumber(k),
 			vector.AppendVector(nil, s.draw()))
 	default:
@@ -151,7 +151,7 @@ func (s *nearItems) change(keys int) {
 	}
 }
 
-// nearModes are the ways in which a search of a vector index is exact. The search examines the rows themselves, the
+// nearModes lists the modes in which a search of a vector index is exact. The search examines the rows themselves, the
 // entries of one list, or the entries of as many lists as every search examines.
 var nearModes = []struct {
 	name              string
@@ -159,9 +159,9 @@ var nearModes = []struct {
 }{{"rows", 1 << 20, 150, 0}, {"one list", 1, 150, 1}, {"several lists", 1, 1000, 2}}
 
 // TestNearExact checks that searches that examine all vectors find exactly the nearest rows. The test covers each mode
-// and each similarity, with and without a restriction. Between the searches, rows are inserted, updated, and deleted,
-// some of them with older timestamps. Several physical partitions are split while the lists are built. A row must
-// expire, and the searches must be exact after a restart.
+// and each similarity, with and without a restriction. Between the searches, rows are inserted, updated, and deleted.
+// Some changes have older timestamps. Several physical partitions are split while the lists are built. A row must
+// expire. After a restart, the searches must be exact.
 func TestNearExact(t *testing.T) {
 	t.Parallel()
 	for _, mode := range nearModes {
@@ -225,9 +225,8 @@ func nearExact(t *testing.T, of vector.Similarity, listed, keys, lists int) {
 	}
 }
 
-// TestNearElsewhere checks searches at a node that stores no rows of the table. They must find the nearest rows by the
-// rows themselves and by lists, over several physical partitions. They must cost as much as at a node that stores the
-// rows.
+// TestNearElsewhere checks searches on a node that stores no rows of the table. They must find the nearest rows across
+// several physical partitions, with and without lists. Their cost must equal the cost on a node that stores the rows.
 func TestNearElsewhere(t *testing.T) {
 	t.Parallel()
 	o := Options{InitialPartitions: 3,
@@ -259,7 +258,8 @@ func TestNearElsewhere(t *testing.T) {
 	s.price()
 }
 
-// price waits until a search costs as much as EXPLAIN estimates. A sweep of entries may run between the two.
+// price waits until a search costs as much as EXPLAIN estimates. A sweep of entries may run between the search and
+// EXPLAIN.
 func (s *nearItems) price() {
 	search := "SELECT k FROM ks.t ORDER BY v ANN OF [" + strings.Repeat("1, ", s.dim-1) + "1] LIMIT 10"
 	session := driver(s.t, s.n, "cassandra", "cassandra")
@@ -278,8 +278,8 @@ func (s *nearItems) price() {
 	})
 }
 
-// building reports whether the index is being built. lists returns the number of lists that searches use, or 0 if
-// there are no lists.
+// building reports whether the index is being built. lists returns the number of lists that searches use, or 0 if the
+// index has no lists.
 func (s *nearItems) building() bool { _, ix := s.descriptor(); return s.n.builder.Building(ix) }
 
 func (s *nearItems) lists() int {
@@ -290,9 +290,10 @@ func (s *nearItems) lists() int {
 	return ix.Lists[0].Len()
 }
 
-// TestNearLists checks that an index gets lists around centers when it has grown. The index must serve searches while
-// the lists are built. Searches by lists must find nearly all of the nearest rows, including later rows and searches
-// with a restriction. Searches are exact if few rows match the restriction. The lists must exist after a restart.
+// TestNearLists checks that an index gets lists around centers when the index has grown. The index must serve searches
+// while the lists are built. Searches that use lists must find nearly all of the nearest rows. They must also find
+// later rows, and must support restrictions. Searches are exact if few rows match the restriction. The lists must
+// exist after a restart.
 func TestNearLists(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -326,7 +327,7 @@ func TestNearLists(t *testing.T) {
 	recall(-1)
 	recall(3)
 	for range 20 {
-		s.exact(10, 3) // few rows match, and the search examines all of them
+		s.exact(10, 3) // few rows match, so the search examines all of them
 	}
 	s.price()
 	if err := n.Close(); err != nil {
@@ -344,7 +345,7 @@ func (s *nearItems) column() *schema.Column {
 }
 
 // TestSearchSeesWrites checks that a vector search with a consistency level above ONE finds acknowledged writes at
-// every node of a cluster. The coordinator must keep the level of the request.
+// every node of a cluster. The coordinator must keep the consistency level of the request.
 func TestSearchSeesWrites(t *testing.T) {
 	t.Parallel()
 	a := clusterNode(t, nil, Options{InitialPartitions: 2})

@@ -55,7 +55,7 @@ func cpu() time.Duration {
 }
 
 // TestNearMany measures a table with very many vectors. The test reports the time to build the index and the cost of a
-// row write with and without the index. For searches for ten rows, it reports the processor time and the recall.
+// row write with and without the index. It also reports the processor time and the recall of searches for ten rows.
 func TestNearMany(t *testing.T) {
 	if *nearRows == 0 {
 		t.Skip("measures for minutes: -near-rows 1000000")
@@ -145,14 +145,14 @@ func TestNearMany(t *testing.T) {
 			}
 		}
 		if i == measured-1 {
-			break // the remaining searches take as long
+			break // the remaining searches would take as long
 		}
 	}
 	t.Logf("recall@10 %.3f; %d of the %d nearest that were written with the index", float64(hits)/(measured*limit), lateHits, late)
 }
 
-// manyVectors returns vectors in a space of dim dimensions that vary in about 32 dimensions. They are near centers of
-// different weight, with about 100 vectors for each center.
+// manyVectors returns vectors in a space of dim dimensions that vary in about 32 dimensions. The vectors are near
+// centers with different weights. Each center has about 100 vectors.
 func manyVectors(n, dim int) [][]float32 {
 	const inner = 32
 	rnd := rand.New(rand.NewPCG(21, 22))

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node is the composition root: it assembles a database node from its parts, starts them in order, and stops
-// them in reverse order. No other package knows how the parts are connected.
+// Package node is the composition root. It assembles a database node from its parts, starts the parts in order, and
+// stops them in reverse order. No other package depends on the connections between the parts.
 //
 // Guarantees:
 //
 //   - (D1) Start returns when the node serves requests. A failed start leaves no files or goroutines behind.
-//   - (D2) Close finishes the requests in flight and syncs all writes. It leaves no goroutines except those blocked by a
-//     broken disk.
+//   - (D2) Close finishes the requests in flight and syncs all writes. It leaves no goroutines except goroutines that
+//     a broken disk blocks.
 //   - (D3) After a disk failure, the node stops itself (Failed) instead of serving further requests.
 //
 // Start reading at Start. open.go opens the data, cluster.go connects to other nodes, and serve.go serves clients.
@@ -55,9 +55,9 @@ import (
 )
 
 const (
-	// drainTime is the time that Close waits for requests in flight.
+	// drainTime is the maximum time that Close waits for requests in flight.
 	drainTime = 10 * time.Second
-	// memoryDir is the data directory of an in-memory node in its virtual file system.
+	// memoryDir is the data directory of an in-memory node in the node's virtual file system.
 	memoryDir = "memory"
 )
 
@@ -85,31 +85,31 @@ type Node struct {
 	frontends
 }
 
-// versions determine which features and formats the node uses.
+// versions determines the features and formats that the node uses.
 type versions struct {
 	// compat is the Cassandra release with which the node is compatible.
 	compat *compat.Release
-	// featureLevel is the level with which nodes write, and levels are the levels that this version supports.
+	// featureLevel is the level at which nodes write. levels are the levels that this version supports.
 	featureLevel membership.Levels
 	levels       feature.Range
 	startup      *membership.Startup
 }
 
-// data is the node's store and its replicas.
+// data holds the node's store and replicas.
 type data struct {
 	store *storage.Store
 	host  *partition.Host
-	// changes buffers changes for archives of backups.
+	// changes buffers the changes that archives of backups need.
 	changes *changebuffer.Buffer
-	reserve *diskfs.Reserve // of file descriptors
+	reserve *diskfs.Reserve // reserve of file descriptors
 	tables  int             // maximum number of tables that the store keeps open
 }
 
-// definition is the schema and the topology, and the parts that change them.
+// definition holds the schema, the topology, and the parts that change them.
 type definition struct {
 	catalog *catalog.Catalog
-	// metadata holds the schema, topology, and nodes. changer changes them for statements, and local applies
-	// changes to the replicas on this node.
+	// metadata holds the schema, topology, and nodes. changer changes them for statements. local applies changes to
+	// the replicas on this node.
 	metadata    *meta.Keeper
 	changer     *schemachange.Changer
 	local       *reconcile.LocalReconciler
@@ -118,17 +118,17 @@ type definition struct {
 	definitions container.Definitions // parsed definitions of containers
 }
 
-// routes send requests to replicas and to other nodes.
+// routes sends requests to replicas and to other nodes.
 type routes struct {
 	coordinator *coordinator.Coordinator
 	replayer    *coordinator.Replayer
 	// cluster and queries are nil on a standalone node. queries sends queries to other nodes.
 	cluster *cluster
 	queries *clusterquery.Client
-	calls   rpc.Server // executes the calls of other nodes
+	calls   rpc.Server // executes calls from other nodes
 }
 
-// operators change partitions and nodes, on their own or at the request of a human operator.
+// operators changes partitions and nodes, either automatically or at the request of a human operator.
 type operators struct {
 	// standalone executes splits and merges on a standalone node. It is nil in a cluster. partitions executes the
 	// requests of operators.
@@ -143,21 +143,21 @@ type observation struct {
 	// reports and diagnostics describe the cluster for virtual tables, status pages, and metrics.
 	reports     *admin.Reporter
 	diagnostics diagnostics.Diagnostics
-	// usage and stats are statistics for clients and operators.
+	// usage and stats provide statistics for clients and operators.
 	usage *stats.UsageReporter
 	stats stats.Statistics
 	info  catalog.NodeInfo
-	audit *audit.Log // nil if off
+	audit *audit.Log // nil if the audit log is disabled
 }
 
-// frontends serve clients.
+// frontends holds the servers for clients.
 type frontends struct {
 	cql     *cql.Server
-	clients clients         // of cql
+	clients clients         // clients of cql
 	account *account.Server // server for clients with account keys
 }
 
-// Start starts a node and returns when it serves requests. ctx limits only the duration of the start.
+// Start starts a node and returns when the node serves requests. ctx limits only the duration of the start.
 func Start(ctx context.Context, o Options) (*Node, error) {
 	o = o.WithDefaults()
 	if err := o.Validate(); err != nil {
@@ -184,8 +184,8 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	return n, nil
 }
 
-// boundConnections limits the number of clients by the available file descriptors. It logs the result if it is less
-// than half of the configured number.
+// boundConnections limits the number of clients according to the available file descriptors. If the limit is less than
+// half of the configured number, it logs the limit.
 func (n *Node) boundConnections() {
 	wanted := n.opts.Limits.Connections
 	n.tables, n.opts.Limits.Connections = process.ShareDescriptors(process.Descriptors(), wanted)
@@ -231,7 +231,7 @@ func (n *Node) start(ctx context.Context) error {
 	return n.serve()
 }
 
-// loginObserver writes login attempts to the audit log, which is opened after the credentials are loaded.
+// loginObserver writes login attempts to the audit log. The audit log is opened after the credentials are loaded.
 type loginObserver struct{ *Node }
 
 // LoginAttempted implements login.Observer.
@@ -255,10 +255,11 @@ func (n *Node) openAudit() (err error) {
 	return err
 }
 
-// Reload reloads the certificates, as SIGHUP does. If it fails, it keeps the previous certificates and logs the error.
+// Reload reloads the certificates. SIGHUP has the same effect. If the reload fails, the node keeps the previous
+// certificates and logs the error.
 func (n *Node) Reload() error { return n.certificates.Reload() }
 
-// RaiseLevel raises the feature level to the newest level that all nodes support: see operations.Maintenance.
+// RaiseLevel raises the feature level to the newest level that all nodes support. See operations.Maintenance.
 func (n *Node) RaiseLevel(ctx context.Context) (feature.Level, error) {
 	return n.maintenance.RaiseLevel(ctx)
 }
@@ -270,7 +271,7 @@ func (n *Node) Failed() <-chan struct{} { return n.life.Failed() }
 // Err returns the cause of the failure, or nil while the node serves.
 func (n *Node) Err() error { return n.life.Err() }
 
-// ErrLeft is the expected error of a node that was decommissioned and has no replicas left.
+// ErrLeft is the expected error of a node that was decommissioned and has no replicas.
 var ErrLeft = lifecycle.ErrLeft
 
 // Close stops the node (D2).

@@ -7,7 +7,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/incarnation"
 )
 
-// nodeRecord returns the node's own record for the metadata. The node that admits it assigns its tokens and join time.
+// nodeRecord returns the node's own record for the metadata. The node that admits this node assigns the tokens and the
+// join time.
 func (n *Node) nodeRecord() *meta.Node {
 	cql, web := n.ClientAddrs()
 	id := n.store.Identity()

@@ -71,7 +71,7 @@ func (n *Node) openStore(ctx context.Context) error {
 	return nil
 }
 
-// restrictDirectory removes access of other users to the data directory.
+// restrictDirectory removes other users' access to the data directory.
 func restrictDirectory(dir string) error {
 	info, err := os.Stat(dir)
 	if dir == "" || err != nil || !info.IsDir() || info.Mode().Perm()&0o077 == 0 {
@@ -80,7 +80,7 @@ func restrictDirectory(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// diskUsage returns the usage of the fuller disk, because the Raft log may be on a different disk than the data.
+// diskUsage returns the usage of the fuller disk. The Raft log and the data may be on different disks.
 func diskUsage(dir string) (vfs.DiskUsage, error) {
 	u, err := vfs.Default.GetDiskUsage(dir)
 	log, logErr := vfs.Default.GetDiskUsage(filepath.Join(dir, membership.LogDir))
@@ -90,7 +90,8 @@ func diskUsage(dir string) (vfs.DiskUsage, error) {
 	return u, err
 }
 
-// storeObserver logs the events of the store, and stops the node after its failure. It implements storage.Observer.
+// storeObserver logs the events of the store and stops the node after a failure of the store. It implements
+// storage.Observer.
 type storeObserver struct{ *Node }
 
 // Failed implements storage.Observer.
@@ -126,7 +127,7 @@ func (n storeObserver) DiskOut(free, need uint64) {
 
 func mebibytes(n uint64) float64 { return float64(n) / (1 << 20) }
 
-// openPartitions opens the replicas, after the parts of the cluster that they need.
+// openPartitions opens the replicas after the parts of the cluster that the replicas need.
 func (n *Node) openPartitions(ctx context.Context) error {
 	n.changes = changebuffer.New(int64(n.opts.Memory.ChangeBuffer))
 	n.life.OnClose(n.changes.Close)
@@ -176,7 +177,7 @@ func (n *Node) openPartitions(ctx context.Context) error {
 	return nil
 }
 
-// checkClock warns if the clock is behind timestamps of earlier writes.
+// checkClock logs a warning if the clock is behind timestamps of earlier writes.
 func checkClock(ctx context.Context, host *partition.Host, log *slog.Logger) {
 	newest := time.UnixMicro(host.NewestStamp())
 	if behind := peers.ClockRegression(time.Now(), newest); behind > 0 {
@@ -187,7 +188,8 @@ func checkClock(ctx context.Context, host *partition.Host, log *slog.Logger) {
 	}
 }
 
-// openMetadata loads the metadata, applies it and all later changes to this node, and joins the cluster if required.
+// openMetadata loads the metadata and applies it, with all later changes, to this node. It joins the cluster if
+// required.
 func (n *Node) openMetadata(ctx context.Context) error {
 	scan, change := meta.Standalone(n.store)
 	self := n.store.Identity().Node
@@ -235,7 +237,7 @@ func (n *Node) openMetadata(ctx context.Context) error {
 		if err := n.changer.Ensure(ctx); err != nil {
 			return err
 		}
-		if err := n.standalone.Apply(ctx); err != nil { // a remnant of a crash
+		if err := n.standalone.Apply(ctx); err != nil { // the split or merge may be left over from a crash
 			return err
 		}
 		n.replayer.FinishOwn(ctx)
@@ -272,14 +274,14 @@ func (n *Node) coordinatorOptions() coordinator.Options {
 	return o
 }
 
-// network reaches the replicas on other nodes. It implements coordinator.Network and coordinator.Relays.
+// network provides access to the replicas on other nodes. It implements coordinator.Network and coordinator.Relays.
 type network struct {
 	*remote.Client
 	*transport.Transport
 	*regions.Gateway
 }
 
-// gateway returns the decision how this node reaches replicas in other regions.
+// gateway returns the component that decides how this node reaches replicas in other regions.
 func (c *cluster) gateway() *regions.Gateway {
 	return &regions.Gateway{Region: c.n.opts.Region, Peers: c.peers, Metadata: func() *meta.State {
 		if k := c.keeper.Load(); k != nil {

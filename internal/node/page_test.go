@@ -36,7 +36,7 @@ func explore(t *testing.T, n *Node, user, statement string) (code int, body stri
 	return resp.StatusCode, string(b)
 }
 
-// TestExplorer checks that the explorer executes statements and shows values and errors as text. A browser that
+// TestExplorer checks that the explorer executes statements. It must show values and errors as text. A browser that
 // requests the root must be redirected to the page.
 func TestExplorer(t *testing.T) {
 	n := startNode(t, Options{HTTP: "127.0.0.1:0"})

@@ -54,7 +54,7 @@ func (c *cluster) MetadataChanged(old, next *meta.State) {
 	}
 }
 
-// peerObserver handles the events of other nodes: their connections, their ends, and their clocks. It implements
+// peerObserver handles events about the connections, the ends, and the clocks of other nodes. It implements
 // transport.Observer and peers.Observer.
 type peerObserver struct{ *cluster }
 
@@ -74,7 +74,7 @@ func (c peerObserver) Removed() { c.removed() }
 
 // ClockSkewed transfers leadership to nodes with correct clocks if a quorum reports that the clock of this node is
 // wrong. The node can lead partitions again when its clock is correct. The clocks of the other nodes already limit the
-// timestamps and expirations of this node.
+// timestamps and expirations that this node uses.
 func (c peerObserver) ClockSkewed(skewed bool, ahead time.Duration) {
 	if h := c.host.Load(); h != nil {
 		h.ReplicaSets().Abstain(partition.ClockWrong, skewed)
@@ -106,7 +106,7 @@ func (c peerObserver) DialFailed(node topology.NodeID, address string, err error
 	c.rejections.LogUnreachable(node, address, err)
 }
 
-// Refused records that the address of a node refuses connections, because its process may have ended.
+// Refused records that the address of a node refuses connections. The process of the node may have ended.
 func (c peerObserver) Refused(p transport.Peer) {
 	c.peers.SetDown(p.Node, true)
 	if h := c.host.Load(); h != nil {
@@ -127,13 +127,13 @@ func (c peerObserver) HandshakeRefused(remote string, err error) {
 	c.rejections.LogRejected(remote, err)
 }
 
-// replicaObserver handles the events of the replicas of this node. It implements partition.Observer.
+// replicaObserver handles the events of the replicas on this node. It implements partition.Observer.
 type replicaObserver struct {
 	partition.NoObserver
 	*cluster
 }
 
-// PeerDown implements raftgroup.Observer, as do the methods below.
+// PeerDown and the methods below implement raftgroup.Observer.
 func (c replicaObserver) PeerDown(node topology.NodeID, down bool) { c.peers.SetDown(node, down) }
 func (c replicaObserver) Failed(err error)                         { c.directoryGuard.HandleGroupFailure(err) }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// examples returns the scripts of docs/procedures.md by the names in their first lines.
+// examples maps the names in the first lines of the scripts in docs/procedures.md to the scripts.
 func examples(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/procedures.md")
@@ -27,8 +27,8 @@ func examples(t *testing.T) map[string]string {
 	return all
 }
 
-// TestProcedures runs the examples of docs/procedures.md on a node: a transfer and its rejection, a procedure that
-// throws after a write, a deletion in several calls, triggers, and a function.
+// TestProcedures runs the examples in docs/procedures.md on a node. They include a transfer and its rejection, a
+// procedure that throws after a write, a deletion in several calls, triggers, and a function.
 func TestProcedures(t *testing.T) {
 	n := startNode(t, Options{})
 	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2}}`)

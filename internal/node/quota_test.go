@@ -20,9 +20,10 @@ func (c *client) try(id [16]byte, values ...[]byte) error {
 	return c.wait(c.s.Execute(context.Background(), &c.call)).Err
 }
 
-// TestLogicalPartitionLimit checks that a logical partition with a limit of 20 MB rejects writes that would enlarge it.
-// The limit applies with a tolerance of 2%, and the error names the key. Overwrites do not count as growth. Reads,
-// deletes, and writes of other logical partitions must succeed. After a delete, the partition must accept writes again.
+// TestLogicalPartitionLimit checks that a logical partition with a limit of 20 MB rejects writes that would enlarge
+// the partition. The limit must apply with a tolerance of 2%, and the error must name the key. Overwrites do not count
+// as growth. Reads, deletes, and writes of other logical partitions must succeed. After a delete, the partition must
+// accept writes again.
 func TestLogicalPartitionLimit(t *testing.T) {
 	t.Parallel()
 	const limit, value = 20_000_000, 10_000
@@ -35,7 +36,7 @@ func TestLogicalPartitionLimit(t *testing.T) {
 	number := func(i int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(i)) }
 	v := make([]byte, value)
 	_, _ = rand.Read(v)
-	for i := range 3 * limit / value / 2 { // more bytes than the limit, all in the same rows
+	for i := range 3 * limit / value / 2 { // write more bytes than the limit to the same rows
 		if err := c.try(insert, full, number(i%500), v); err != nil {
 			t.Fatalf("overwriting %d bytes: %v", i*value, err)
 		}
@@ -66,7 +67,8 @@ func TestLogicalPartitionLimit(t *testing.T) {
 }
 
 // TestLargeLogicalPartitionsAreTold checks that clients that write to a large logical partition receive a warning with
-// its key. A logical partition is large if it exceeds 10 MB or 100,000 values. The test covers only the size.
+// the partition's key. A logical partition is large if it exceeds 10 MB or 100,000 values. The test covers only the
+// size.
 func TestLargeLogicalPartitionsAreTold(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c := newClient(t, n)

@@ -19,8 +19,9 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// TestRecordsBeforeKeeper checks that records are read again if they arrive after the keeper has read them and before
-// it receives notifications. When a node starts, the replica of the meta partition catches up at that point.
+// TestRecordsBeforeKeeper checks records that arrive after the keeper has read the records and before it receives
+// notifications. The keeper must read them again. When a node starts, the replica of the meta partition catches up at
+// that point.
 func TestRecordsBeforeKeeper(t *testing.T) {
 	version := uint64(4)
 	k, err := meta.New(func(func(key, value []byte) error) (uint64, error) { return version, nil }, nil, meta.Options{})
@@ -39,8 +40,8 @@ func TestRecordsBeforeKeeper(t *testing.T) {
 	}
 }
 
-// TestNoChangeFromNothing checks that a node does not propose changes that it computed without any records, even if
-// the records arrive during the proposal. Expecting version 0 would mean that no records exist. The change would then
+// TestNoChangeFromNothing checks that a node does not propose a change that it computed without records. The records
+// may arrive during the proposal. The expected version 0 would mean that no records exist. The change would then
 // replace the partition map of the whole cluster.
 func TestNoChangeFromNothing(t *testing.T) {
 	a := clusterNode(t, nil, Options{})

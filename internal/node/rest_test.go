@@ -39,8 +39,9 @@ func keysOf(t *testing.T, n *Node) admin.Keys {
 }
 
 // TestRESTKeysAreDrawnOnce checks that a node generates the keys of the REST interface at its first start and keeps
-// them across restarts. The node shows them only to the owner of its data directory and never logs them. A configured
-// key must replace the generated key. Without the configured key, the generated key must apply again.
+// the keys across restarts. The node must show the keys only to the owner of its data directory, and must never log
+// them. A configured key must replace the generated key. Without the configured key, the generated key must apply
+// again.
 func TestRESTKeysAreDrawnOnce(t *testing.T) {
 	var log bytes.Buffer
 	o := Options{Data: filepath.Join(t.TempDir(), "data"), CQL: "127.0.0.1:0", HTTP: "127.0.0.1:0",
@@ -107,8 +108,8 @@ func TestRESTKeysOfACluster(t *testing.T) {
 	})
 }
 
-// TestRESTAddress checks that a node starts without the REST interface and logs it if the default address is in use.
-// If the address is configured explicitly, the node must not start.
+// TestRESTAddress checks a node whose default REST address is in use. The node must start without the REST interface
+// and log this. If the address is configured explicitly, the node must not start.
 func TestRESTAddress(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -136,8 +137,8 @@ func TestRESTAddress(t *testing.T) {
 	}
 }
 
-// TestRESTOptions checks which options of the REST interface are rejected and that the configuration file accepts
-// them.
+// TestRESTOptions checks which options of the REST interface are rejected. It also checks that the configuration file
+// accepts the options.
 func TestRESTOptions(t *testing.T) {
 	key := rest.NewKey()
 	for _, c := range []struct{ text, want string }{

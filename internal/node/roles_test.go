@@ -40,7 +40,7 @@ func as(addr, role, password string) (*gocql.Session, error) {
 }
 
 // TestRolesSurvive checks that roles, their options, and grants exist after a restart. A table that is dropped and
-// created again must have no grants. The configuration determines the users that it lists.
+// created again must have no grants. For users that the configuration lists, the configuration must have precedence.
 func TestRolesSurvive(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -104,7 +104,7 @@ func TestRolesSurvive(t *testing.T) {
 }
 
 // TestSessionsEndWithTheirRole checks that the node closes the connections of a dropped role. If the configuration
-// requires it, a password change also closes the connections of the role. Other connections stay open.
+// requires it, a password change must also close the connections of the role. Other connections must stay open.
 func TestSessionsEndWithTheirRole(t *testing.T) {
 	t.Parallel()
 	n, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off",
@@ -113,7 +113,7 @@ func TestSessionsEndWithTheirRole(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer n.Close()
-	login := func(role, password string) { // using a client that does not reconnect
+	login := func(role, password string) { // this client does not reconnect
 		t.Helper()
 		c, err := rawclient.Dial(t.Context(), n.CQLAddr().String(), rawclient.Options{User: role, Password: password})
 		if err != nil {

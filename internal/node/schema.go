@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/write"
 )
 
-// newSchema creates the parts that change the schema, apply it to this node, and build indexes. It returns the follower
-// that applies the metadata.
+// newSchema creates the parts that change the schema, apply the schema to this node, and build indexes. It returns the
+// follower that applies the metadata.
 func (n *Node) newSchema() *metadata.Follower {
 	n.featureLevel.Metadata = n.metadata
 	if n.cluster == nil {
@@ -62,9 +62,9 @@ func (n *Node) pageVerifier() *view.PageVerifier {
 		Builds: n.builder, Clock: n.clock}
 }
 
-// ensureRoles creates role records for the configured users, so that they are listed and can be granted permissions. A
-// standalone node does this before the first client connects. A cluster does it as soon as the meta partition has a
-// leader. The users can already log in before this.
+// ensureRoles creates role records for the configured users. These users can then be listed and can be granted
+// permissions. A standalone node does this before the first client connects. A cluster does this as soon as the meta
+// partition has a leader. The users can log in even before that.
 func (n *Node) ensureRoles() error {
 	users := slices.Sorted(maps.Keys(n.opts.Auth.Users))
 	switch {
@@ -77,7 +77,7 @@ func (n *Node) ensureRoles() error {
 	return nil
 }
 
-// schemaTimeout returns the timeout of a change of the schema.
+// schemaTimeout returns the timeout of a schema change.
 func (n *Node) schemaTimeout() time.Duration {
 	return cmp.Or(n.opts.Testing.SchemaTimeout, schemachange.Timeout)
 }

@@ -29,7 +29,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestOrphans checks that a node removes the remains of an interrupted schema change when it starts. The remains are a
+// TestOrphans checks that a node removes the remains of an interrupted schema change at startup. The remains are a
 // partition whose table is not in the partition map, and the entries of an index that is not in the schema.
 func TestOrphans(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
@@ -158,8 +158,8 @@ func TestBuildOfChangedTable(t *testing.T) {
 	}
 }
 
-// TestRestoredRowsHaveEntries checks that an index finds rows that a restore writes, if a client created the index
-// after the restore began.
+// TestRestoredRowsHaveEntries checks an index that a client creates after a restore has started. The index must find
+// the rows that the restore writes.
 func TestRestoredRowsHaveEntries(t *testing.T) {
 	n := startTestNode(t, Options{InitialPartitions: 4})
 	c := newClient(t, n)
@@ -173,7 +173,7 @@ func TestRestoredRowsHaveEntries(t *testing.T) {
 	for i := range 50 {
 		key := binary.BigEndian.AppendUint32(nil, uint32(i))
 		place := append(keys.AppendPartition(nil, table.ID, table.Token(key), key), keys.Row)
-		places = append(places, place[4:]) // a file stores keys without their table
+		places = append(places, place[4:]) // a file stores keys without their table ID
 	}
 	slices.SortFunc(places, bytes.Compare)
 	var b row.Builder
@@ -194,9 +194,9 @@ func TestRestoredRowsHaveEntries(t *testing.T) {
 	}
 }
 
-// TestDropIndexDuringRead checks that a read by an index fails with ErrStaleSchema if the index is dropped during the
-// read. The session then plans the read again without the index. A read that was planned before the drop must fail in
-// the same way.
+// TestDropIndexDuringRead checks that a read that uses an index fails with ErrStaleSchema if the index is dropped
+// during the read. The session must then plan the read again without the index. A read that was planned before the
+// drop must fail in the same way.
 func TestDropIndexDuringRead(t *testing.T) {
 	n, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off", InitialPartitions: 4})
 	if err != nil {
@@ -252,8 +252,8 @@ func (d *dropping) Row([]byte, *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// TestSystemTablesAreSwept checks that the store knows the stored tables that exist in every schema. Otherwise, their
-// deleted rows would not be found and swept.
+// TestSystemTablesAreSwept checks that the store knows the stored tables that exist in every schema. Otherwise, the
+// store would not find and sweep their deleted rows.
 func TestSystemTablesAreSwept(t *testing.T) {
 	n, err := Start(t.Context(), Options{CQL: "127.0.0.1:0", HTTP: "off"})
 	if err != nil {
@@ -267,7 +267,7 @@ func TestSystemTablesAreSwept(t *testing.T) {
 	deleted := command.Mutation{Table: catalog.BatchesID, Key: []byte("0123456789abcdef"), Timestamp: long.UnixMicro(),
 		Ops: []command.Op{{Operand: b.Bytes()}}}
 	var g storage.Garbage
-	for range 10 { // The node also sweeps and may be faster. After a sweep, it pauses for seconds.
+	for range 10 { // The node also sweeps, and may do so before the test. After a sweep, it pauses for seconds.
 		if err := n.store.Apply(deleted); err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func (n *Node) serve() error {
 	}
 	archives := backup.NewService(n.newBackupServer(), restorer)
 	n.clients.server.Store(n.cql)
-	n.life.OnClose(func() error { n.cql.Close(); return nil }) // in case the start fails early
+	n.life.OnClose(func() error { n.cql.Close(); return nil }) // the start may fail early
 	n.life.Background(n.views.Run)
 	n.life.Background(n.builder.Run)
 	if err := n.ensureRoles(); err != nil {
@@ -51,8 +51,8 @@ func (n *Node) serve() error {
 		n.cluster.start()
 		n.life.OnClose(n.cluster.stop)
 	}
-	// Clients are served until they disconnect. At this point, the node leads no partition but still knows all
-	// other nodes.
+	// Clients are served until they disconnect. At this point, the node leads no partition but still has connections
+	// to all other nodes.
 	n.life.OnClose(n.drainClients)
 	if n.cluster != nil {
 		n.life.OnClose(n.cluster.handover)
@@ -92,12 +92,12 @@ func (n *Node) openEngines(restorer *backup.Restorer) (err error) {
 	}
 	if n.Engines, err = engines.New(o); err == nil {
 		n.life.OnClose(func() error { n.Engine.Close(); return nil })
-		n.catalog.Subscribe(n.clients.announceSchema) // after the engine: changes invalidate its plans
+		n.catalog.Subscribe(n.clients.announceSchema) // the engine must come first
 	}
 	return err
 }
 
-// openServers opens the servers of CQL and REST clients, which accept no clients yet.
+// openServers opens the servers for CQL and REST clients. The servers accept no clients yet.
 func (n *Node) openServers() {
 	limits := &n.opts.Limits
 	o := cql.Options{
@@ -130,7 +130,7 @@ func (n *Node) openServers() {
 		Logins: loginObserver{n}, Clock: n.clock, Log: n.log})
 }
 
-// drainClients closes each client connection when it is idle (see cql.Server.Shutdown).
+// drainClients closes each client connection when the connection is idle (see cql.Server.Shutdown).
 func (n *Node) drainClients() error {
 	if n.cluster != nil {
 		n.cluster.events.AnnounceStop()
@@ -141,7 +141,7 @@ func (n *Node) drainClients() error {
 	return nil
 }
 
-// setNodeInfo sets the information about this node that does not change while it runs.
+// setNodeInfo sets the information about this node that does not change while the node runs.
 func (n *Node) setNodeInfo() {
 	id := n.store.Identity()
 	addr := n.CQL.Addr().(*net.TCPAddr).AddrPort()

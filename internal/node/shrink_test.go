@@ -19,9 +19,9 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestMergesByThemselves checks that idle partitions that were split merge again while the table is in use. The merges
-// end when the table has its original partitions again. No row may be lost, and the history must state the cause of
-// each merge.
+// TestMergesByThemselves checks that idle partitions that were split merge again while clients use the table. The
+// merges must end when the table has its original partitions again. No row may be lost, and the history must state the
+// cause of each merge.
 func TestMergesByThemselves(t *testing.T) {
 	t.Parallel()
 	const made, rows = 2, 500
@@ -85,9 +85,9 @@ func TestMergesByThemselves(t *testing.T) {
 	}
 }
 
-// TestShrinksAfterDeletes checks that a table that was split by size shrinks to one partition after all its rows have
-// been deleted. The deleted data is removed when the grace period of the tombstones has ended. TestSweptSpaceComesBack
-// in package storage checks that the disk space is released automatically.
+// TestShrinksAfterDeletes checks a table that was split by size. After all its rows have been deleted, the table must
+// shrink to one partition. The deleted data is removed when the grace period of the tombstones has ended.
+// TestSweptSpaceComesBack in package storage checks that the disk space is released automatically.
 func TestShrinksAfterDeletes(t *testing.T) {
 	t.Parallel()
 	const rows = 3000
@@ -129,8 +129,8 @@ func TestShrinksAfterDeletes(t *testing.T) {
 	})
 }
 
-// TestMergesOfOneTable checks that a table with automatic_merges = false keeps its partitions while the partitions of
-// a later table merge. Its partitions must merge after the option is set to true.
+// TestMergesOfOneTable checks that a table with automatic_merges = false keeps its partitions. The partitions of a
+// later table must merge. After the option is set to true, the partitions of the first table must also merge.
 func TestMergesOfOneTable(t *testing.T) {
 	n := startTestNode(t, Options{Merges: options.Merges{IdlePeriod: 100 * time.Millisecond}})
 	c := newClient(t, n)

@@ -23,8 +23,8 @@ var (
 )
 
 // TestExpiringWrites checks that a node with default options keeps up with a million expiring writes a minute. The
-// number of expired rows on disk must stay bounded, independent of the duration. The test logs the figures every ten
-// seconds:
+// number of expired rows on disk must stay bounded, regardless of the duration of the test. The test logs the figures
+// every ten seconds:
 //
 //	go test -tags integration ./internal/node -run TestExpiringWrites -soak 5m -v
 func TestExpiringWrites(t *testing.T) {
@@ -41,7 +41,7 @@ func TestExpiringWrites(t *testing.T) {
 	batches := write.BackfillTable{Coordinator: n.coordinator}
 	value := make([]byte, 100)
 	swept := n.store.Metrics().Swept
-	written := map[int64]int{} // by second
+	written := map[int64]int{} // number of rows per second
 	var total, expired int
 	var worst int
 	begun := time.Now()
@@ -51,7 +51,7 @@ func TestExpiringWrites(t *testing.T) {
 	for time.Since(begun) < *soakFor {
 		<-ticks.C
 		now := time.Now().Unix()
-		due := int(time.Since(begun).Minutes()*float64(*soakRate)) - total // a late tick is compensated
+		due := int(time.Since(begun).Minutes()*float64(*soakRate)) - total // later ticks compensate for a late tick
 		ms := make([]command.Mutation, min(due, burstMax))
 		for i := range ms {
 			key := binary.BigEndian.AppendUint64(nil, uint64(total+i))

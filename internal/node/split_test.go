@@ -15,9 +15,9 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestSplitAlone checks that a single node splits a table into eight partitions while rows and counters are written and
-// read. No request may fail, and no row may be lost or duplicated, even after a restart. A split that was recorded but
-// not executed before a crash must be executed at the next start.
+// TestSplitAlone checks that a single node splits a table into eight partitions while clients write and read rows and
+// counters. No request may fail, and no row may be lost or duplicated, even after a restart. If a split was recorded
+// but not executed before a crash, the next start must execute the split.
 func TestSplitAlone(t *testing.T) {
 	t.Parallel()
 	const rows, writers, counters = 800, 4, 5
@@ -107,8 +107,8 @@ func TestSplitAlone(t *testing.T) {
 	}
 }
 
-// TestSplitOrdersRefused checks that split requests that cannot be executed are rejected with a message and change
-// nothing.
+// TestSplitOrdersRefused checks that split requests that cannot be executed are rejected with a message. They must
+// change nothing.
 func TestSplitOrdersRefused(t *testing.T) {
 	n := startTestNode(t, Options{InitialPartitions: 2})
 	c := newClient(t, n)

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// newReporter returns the source of status pages and metrics.
+// newReporter returns the source of the status pages and the metrics.
 func (n *Node) newReporter() *admin.Reporter {
 	out := &admin.Reporter{
 		Process: admin.Process{Budget: int64(n.opts.Memory.Budget), Software: process.Version(),

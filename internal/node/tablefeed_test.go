@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// feedRow is a row of a change feed: its values by column.
+// feedRow is a row of a change feed. It maps columns to values.
 type feedRow map[string]string
 
 // texts decodes the rows of a result as CQL literals.
@@ -52,7 +52,8 @@ func (c *client) follow(text string, size int32, state []byte) (rows []feedRow, 
 	}
 }
 
-// brief formats a change: its operation, its key, and the named columns of the row after and before the change.
+// brief formats a change. It includes the operation, the key, and the named columns of the row after and before the
+// change.
 func (r feedRow) brief(key []string, columns ...string) string {
 	op := strings.Trim(r["operation"], "'")
 	if op == "delete_range" {
@@ -72,8 +73,8 @@ func (r feedRow) brief(key []string, columns ...string) string {
 }
 
 // TestTableFeed checks the change feed of a table with cdc = true for each kind of write. The feed of all changes must
-// contain the operation with the row after and before it. The feed of the latest versions must contain the existing
-// rows.
+// contain the operation, and the row after and before the operation. The feed of the latest versions must contain the
+// existing rows.
 func TestTableFeed(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})
@@ -185,9 +186,9 @@ func TestTableFeed(t *testing.T) {
 	}
 }
 
-// TestTableFeedBounds checks where the change feed of a table begins and that it omits no change without an error. A
-// table with cdc = false has no feed. The feed begins when cdc is enabled. Paging states from before that time and
-// start times before the retention must be rejected.
+// TestTableFeedBounds checks where the change feed of a table begins. The feed must omit no change without an error. A
+// table with cdc = false must have no feed. The feed must begin when cdc is enabled. Paging states from before that
+// time, and start times before the retention, must be rejected.
 func TestTableFeedBounds(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})
@@ -230,7 +231,7 @@ func TestTableFeedBounds(t *testing.T) {
 		t.Error("a table with cdc = false has a feed")
 	}
 	c.query("INSERT INTO ks.t (k, v) VALUES (1, 4)")
-	time.Sleep(time.Until(time.Unix(time.Now().Unix()+1, 0))) // the log must begin in a later second than it ended
+	time.Sleep(time.Until(time.Unix(time.Now().Unix()+1, 0))) // the new log must begin in a later second
 	c.query("ALTER TABLE ks.t WITH cdc = true")
 	c.call.Request.PageSize, c.call.Request.PagingState = 10, end
 	err := attempt(c, latest)
@@ -250,7 +251,7 @@ func TestTableFeedBounds(t *testing.T) {
 	if len(rows) != 2 || rows[0].brief(nil, "n") != "create 2 < -" || rows[1].brief(nil, "n") != "replace 1 < 2" {
 		t.Errorf("a counter: %v", rows)
 	}
-	// An expired row is not a change, and the row before the next change does not contain it.
+	// The expiry of a row is not a change. The previous image of the next change does not contain the expired row.
 	c.query("INSERT INTO ks.t (k, v) VALUES (9, 9) USING TTL 1")
 	eventually.True(t, "a row to expire", func() bool {
 		return c.query("SELECT v FROM ks.t WHERE k = 9").RowCount == 0

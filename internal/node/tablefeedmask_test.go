@@ -11,9 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/node/options"
 )
 
-// TestTableFeedHeedsMasks checks that a role that sees masked values in a table also sees masked values in its change
-// feed. The masks must apply to both images, the latest versions, deleted ranges, and paging states, which contain
-// keys.
+// TestTableFeedHeedsMasks checks that a role that sees masked values in a table also sees masked values in the table's
+// change feed. The masks must apply to both images, the latest versions, deleted ranges, and paging states, which
+// contain keys.
 func TestTableFeedHeedsMasks(t *testing.T) {
 	t.Parallel()
 	auth := options.Auth{Users: map[string]string{"boss": hash(t, "b")}, Roles: true}

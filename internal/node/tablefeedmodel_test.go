@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// replica is the copy of a table that a consumer builds only from the feed of all changes. replica holds the values
-// and write times of v and w of each row by key. The static row has no clustering key.
+// replica is the copy of a table that a consumer builds only from the feed of all changes. It maps the key of each row
+// to the values and write times of v and w. The key of the static row has no clustering key.
 type replica map[string][4]string
 
 // imageOf returns the row of a change. For the static row, its only column replaces v.
@@ -58,8 +58,8 @@ func (m replica) apply(r feedRow) error {
 	return nil
 }
 
-// erase deletes the cells that are not newer than the deletion. Row markers in this test have the times of their
-// writers, which are newer than the timestamps in statements.
+// erase deletes the cells that are not newer than the deletion. Row markers in this test have the server's timestamps,
+// which are newer than the timestamps in statements.
 func (m replica) erase(r feedRow) error {
 	from, to := "", "z"
 	if text := strings.Trim(r["deleted_range"], "'"); text != "-" {
@@ -98,8 +98,8 @@ func (m replica) erase(r feedRow) error {
 	return nil
 }
 
-// statement returns a random write. Timestamps in statements are at most 1,000, and timestamps of the server are far
-// greater. The cells of an inserted row have the same timestamp.
+// statement returns a random write. Timestamps in statements are at most 1,000, and the server's timestamps are far
+// greater. All cells of an inserted row have the same timestamp.
 func statement(rng *rand.Rand, k int) string {
 	c, v := rng.IntN(5), rng.IntN(100)
 	using := ""
@@ -131,7 +131,7 @@ func statement(rng *rand.Rand, k int) string {
 func tail(list []string) []string { return list[max(0, len(list)-30):] }
 
 // TestTableFeedReplays checks that a consumer of the feed of all changes can rebuild the table. The writes are random
-// and of all kinds, in batches, with conditions, and with explicit timestamps. Between the writes, the test applies
+// and of all kinds. They include batches, conditions, and explicit timestamps. Between the writes, the test applies
 // the feed to a copy in pages of random sizes. The previous image of each change must equal the last image, and the
 // final copy must equal the table. A consumer of the latest versions must have the current version of each row.
 func TestTableFeedReplays(t *testing.T) {
@@ -208,10 +208,9 @@ func TestTableFeedReplays(t *testing.T) {
 	}
 }
 
-// TestTableFeedInCluster checks that a reader of all changes receives every change exactly once, and that the previous
-// image of each change equals the last image. Clients of four nodes write to a few rows by assignments and by appending
-// to lists. The partitions split and merge at the same time. The reader uses its paging state at one node after
-// another.
+// TestTableFeedInCluster checks that a reader of all changes receives every change exactly once. The previous image of
+// each change must equal the last image. Clients of four nodes write to a few rows. They assign values and append to
+// lists. The partitions split and merge at the same time. The reader uses its paging state on one node after another.
 func TestTableFeedInCluster(t *testing.T) {
 	t.Parallel()
 	nodes := []*Node{clusterNode(t, nil, Options{InitialPartitions: 2})}
@@ -261,7 +260,7 @@ func TestTableFeedInCluster(t *testing.T) {
 				at.call.Request.PageSize, at.call.Request.PagingState = 3, slices.Clone(state)
 				if attempt(at, "SELECT k, c, v, l FROM ks.t WHERE cosmos_changefeed_start_time() = 0 AND "+
 					"cosmos_changefeed_mode() = 'all'") != nil {
-					continue // a leader has left, and the page was not returned
+					continue // a leader has left, so the page was not returned
 				}
 				r := &at.call.Result
 				state, ended = slices.Clone(r.PagingState), r.RowCount == 0
@@ -303,7 +302,7 @@ func TestTableFeedInCluster(t *testing.T) {
 			}
 		}
 	}
-	c.call.Request.Consistency = 4 // QUORUM
+	c.call.Request.Consistency = 4 // 4 is QUORUM
 	for _, r := range texts(c.query("SELECT k, c, v, l FROM ks.t")) {
 		if id := r["k"] + "/" + r["c"]; last[id] != r["v"]+r["l"] {
 			t.Errorf("row %s is %s %s, the last change was %s", id, r["v"], r["l"], last[id])

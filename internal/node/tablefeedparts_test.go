@@ -16,15 +16,16 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// part is a consumer of a part of a table, with its paging state.
+// part is a consumer of a part of a table. It holds the paging state.
 type part struct {
 	where string
 	state []byte
 }
 
-// TestTableFeedOfParts checks that consumers of token ranges and keys together receive every change once, in order for
-// each key. The consumers start at the beginning or at a given time. The partitions split, and a consumer hands its
-// range and its paging state to two consumers. A paging state must be rejected for a part that it does not cover.
+// TestTableFeedOfParts checks that consumers of token ranges and keys together receive every change once. The changes
+// of each key must be in order. The consumers start at the beginning or at a given time. During the test, partitions
+// split, and a consumer hands its range and its paging state to two consumers. A paging state must be rejected for a
+// part that it does not cover.
 func TestTableFeedOfParts(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 2})
@@ -210,8 +211,8 @@ func TestTableFeedByServerClock(t *testing.T) {
 	}
 }
 
-// TestTableFeedBesideViews checks that a table with a materialized view has a change feed, independent of their order
-// of creation. The view has no feed, and warnings and errors must state this.
+// TestTableFeedBesideViews checks that a table with a materialized view has a change feed. The order in which the feed
+// and the view are created must not matter. The view must have no feed, and warnings and errors must state this.
 func TestTableFeedBesideViews(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{})

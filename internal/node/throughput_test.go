@@ -19,8 +19,9 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestThroughputIsDivided checks that the throughput of a table is divided evenly over its physical partitions. Tables
-// without their own throughput share the throughput of their keyspace. ALTER must change both.
+// TestThroughputIsDivided checks that the throughput of a table is divided evenly among its physical partitions.
+// Tables without their own throughput must share the throughput of their keyspace. ALTER must change both kinds of
+// throughput.
 func TestThroughputIsDivided(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c := newClient(t, n)
@@ -67,7 +68,7 @@ func TestThroughputIsDivided(t *testing.T) {
 }
 
 // TestThroughputIsEnforced checks that a client that exceeds the throughput of a table receives OVERLOADED and a retry
-// time. The request must succeed after that time. Other tables are not affected.
+// time. The request must succeed after that time. Other tables must not be affected.
 func TestThroughputIsEnforced(t *testing.T) {
 	n := startTestNode(t, Options{})
 	c := newClient(t, n)
@@ -110,13 +111,13 @@ func TestThroughputIsEnforced(t *testing.T) {
 		if !errors.As(err, &busy) || time.Now().After(end) {
 			t.Fatal(err)
 		}
-		time.Sleep(busy.RetryAfter) // as a client would
+		time.Sleep(busy.RetryAfter) // wait as a client would
 	}
 }
 
 // TestPartitionsByThroughput checks that a table is created with the number of physical partitions that its throughput
-// requires. Raising the throughput must split partitions immediately, even in an empty table. Lowering it must merge
-// them.
+// requires. An increase of the throughput must split partitions immediately, even in an empty table. A decrease must
+// merge partitions.
 func TestPartitionsByThroughput(t *testing.T) {
 	t.Parallel()
 	n := startTestNode(t, Options{Merges: options.Merges{IdlePeriod: 100 * time.Millisecond}})

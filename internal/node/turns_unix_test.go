@@ -54,9 +54,9 @@ func reportTurns(b *testing.B, took []time.Duration, names ...string) {
 	}
 }
 
-// settle brings the memtables of the store to the state of a node that has run for some time. A new store begins with a
-// memtable of 256 KiB and doubles the size each time. It flushes memtables only when their total size reaches half the
-// size of a full memtable. Until then, reads search up to eight memtables.
+// settle brings the memtables of the store into the state that they have on a node that has run for some time. A new
+// store starts with a memtable of 256 KiB and doubles the size each time. It flushes memtables only when their total
+// size reaches half the size of a full memtable. Until then, reads search up to eight memtables.
 func settle(b *testing.B, n *Node) {
 	for range 9 {
 		if err := n.store.Flush(); err != nil {

@@ -24,9 +24,9 @@ import (
 // aMinute returns a time near the beginning of the current minute. Keys are counted per minute.
 func aMinute() time.Time { return time.Now().Truncate(time.Minute).Add(10 * time.Second) }
 
-// TestUsageIsShown checks that the usage of a physical partition appears in the views, as JSON, as a heat map, and in
-// metrics. The reports must name the key that causes the load in readable form. A partition that rejects requests must
-// be reported as hot.
+// TestUsageIsShown checks that the views, the JSON report, the heat map, and the metrics show the usage of a physical
+// partition. The reports must name, in readable form, the key that causes the load. A partition that rejects requests
+// must be reported as hot.
 func TestUsageIsShown(t *testing.T) {
 	now := aMinute()
 	n := startNode(t, Options{HTTP: "127.0.0.1:0",
@@ -92,7 +92,7 @@ func TestUsageIsShown(t *testing.T) {
 }
 
 // TestUsageOfCluster checks that each node shows the sum of the usage that all nodes have measured. A change of
-// leaders must not lose any of it.
+// leaders must not lose any usage.
 func TestUsageOfCluster(t *testing.T) {
 	t.Parallel()
 	a := clusterNode(t, nil, steady(Options{InitialPartitions: 1}))
@@ -104,7 +104,7 @@ func TestUsageOfCluster(t *testing.T) {
 	ask.query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
 	ask.query("CREATE TABLE k.t (k int PRIMARY KEY, v int)")
 	id := a.catalog.Snapshot().Table("k", "t").ID
-	var done uint64 // pairs of a write and a read
+	var done uint64 // each unit is a write and a read
 	work := func() {
 		for i, n := range nodes {
 			c := newClient(t, n)
@@ -165,8 +165,8 @@ func TestUsageOfCluster(t *testing.T) {
 	same("and after more requests", true)
 }
 
-// TestUsageOfSharers checks that the usage reports distinguish tables that share the throughput of their keyspace. A
-// report must show the table's part of the common usage even if the report covers only one table.
+// TestUsageOfSharers checks that the usage reports distinguish the tables that share the throughput of their keyspace.
+// A report must show the table's part of the common usage even if the report covers only one table.
 func TestUsageOfSharers(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{HTTP: "127.0.0.1:0"})

@@ -11,8 +11,8 @@ import (
 )
 
 // TestVerifyOrders checks that a request to verify a view or index that does not exist is rejected with the reason.
-// Views and indexes that are being built must also be rejected, because rows that the build has not reached would
-// appear as differences.
+// Requests for views and indexes that are being built must also be rejected. Otherwise, rows that the build has not
+// reached would appear as differences.
 func TestVerifyOrders(t *testing.T) {
 	t.Parallel()
 	n := startTestNode(t, Options{})

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestViewsAreGuardedByTheirBase checks that a role can read a view if and only if it can read the base table. This
-// also applies to the role that created the view. As in Cassandra 5.0.5, reading values that are masked in the base
+// TestViewsAreGuardedByTheirBase checks that a role can read a view if and only if it can read the base table. The
+// same must apply to the role that created the view. As in Cassandra 5.0.5, reading values that are masked in the base
 // requires UNMASK on the view.
 func TestViewsAreGuardedByTheirBase(t *testing.T) {
 	t.Parallel()

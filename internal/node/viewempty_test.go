@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestViewWithEmptyKey checks that a view contains rows whose partition key in the view is empty. Scans must return
-// them page by page, and verification must find no differences. A client cannot name the empty key.
+// TestViewWithEmptyKey checks that a view contains rows with an empty partition key. Scans must return them page by
+// page, and verification must find no differences. A client cannot name the empty key.
 func TestViewWithEmptyKey(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, Options{InitialPartitions: 3})

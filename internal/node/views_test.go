@@ -24,7 +24,7 @@ var (
 	viewSeed  = flag.Uint64("views.seed", 0, "seed of TestViewsFollow, 0 for one of each run")
 )
 
-// agreeMax is the maximum time within which views must be brought up to date.
+// agreeMax is the maximum time until views are up to date.
 const agreeMax = 30 * time.Second
 
 // tryQuery works like query for statements that may be rejected.
@@ -55,7 +55,7 @@ func rowsOf(r *session.Result, columns int) [][]string {
 	return out
 }
 
-// watched is a view of a test. The function shows reports whether the view must contain a given row of its base table.
+// watched is a view in a test. The function shows reports whether the view must contain a given row of its base table.
 type watched struct {
 	name, columns string
 	shows         func(row map[string]string) bool
@@ -75,7 +75,7 @@ func rowsIn(c *client, table, columns string) (rows []string, all []map[string]s
 	return rows, all
 }
 
-// differs returns the differences between a view and its expected content, or "" if there are no differences.
+// differs returns the differences between a view and its expected content, or "" if they are equal.
 func (w *watched) differs(c *client, base string) string {
 	_, all := rowsIn(c, base, w.columns)
 	names := strings.Split(w.columns, ", ")
@@ -121,7 +121,7 @@ func present(column string) func(map[string]string) bool {
 	return func(row map[string]string) bool { return row[column] != "null" }
 }
 
-// viewStatement returns a random statement about the base table of TestViewsFollow.
+// viewStatement returns a random statement for the base table of TestViewsFollow.
 func viewStatement(r *rand.Rand) string {
 	using := func(ttl bool) string {
 		var parts []string
@@ -190,9 +190,9 @@ func viewStatement(r *rand.Rand) string {
 }
 
 // TestViewsFollow checks that views agree with their base table after all hints have been processed. Several clients
-// write concurrently with every kind of statement, including timestamps out of order, times to live, batches,
-// conditions, and transactions. In the meantime, partitions of the base and of a view are split, and a view is built
-// from existing rows.
+// concurrently write with every kind of statement. The statements include out-of-order timestamps, times to live,
+// batches, conditions, and transactions. During the writes, partitions of the base and of a view are split, and a view
+// is built from existing rows.
 func TestViewsFollow(t *testing.T) {
 	t.Parallel()
 	seed := *viewSeed
@@ -259,7 +259,7 @@ func TestViewsFollow(t *testing.T) {
 			for i := range views {
 				wrong += views[i].differs(c, "v.t")
 			}
-			return wrong // rows that expire during the check are checked again
+			return wrong // check again, because rows may expire during the check
 		})
 	}
 	phase(n, 1)

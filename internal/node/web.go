@@ -30,8 +30,8 @@ import (
 // AdminSocket is the name of the admin socket in the data directory.
 const AdminSocket = "admin.sock"
 
-// webConnections is the maximum number of HTTP connections, and webAddressConnections is the maximum number from one
-// address. New connections replace idle connections. A backup may use 64 at the same time.
+// webConnections is the maximum number of HTTP connections. webAddressConnections is the maximum number of connections
+// from one address. New connections replace idle connections. A backup may use 64 connections at the same time.
 const webConnections, webAddressConnections = 128, 80
 
 // serveHTTP opens the admin socket in the data directory and, if configured, the HTTP listener.
@@ -78,7 +78,7 @@ func (n *Node) collectors() []prometheus.Collector {
 			func() float64 { return 1 })}
 }
 
-// listenAdmin opens the admin socket. If that fails, for example because the path is too long, it logs a warning and
+// listenAdmin opens the admin socket. If this fails, for example because the path is too long, it logs a warning and
 // returns nil.
 func listenAdmin(dir string, log *slog.Logger) net.Listener {
 	if dir == "" {
@@ -86,7 +86,7 @@ func listenAdmin(dir string, log *slog.Logger) net.Listener {
 	}
 	path, err := filepath.Abs(filepath.Join(dir, AdminSocket))
 	if err == nil {
-		err = os.Remove(path) // left by a killed process; this process owns the directory
+		err = os.Remove(path) // a killed process may have left the file, and this process owns the directory
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
@@ -114,7 +114,7 @@ func webServer(log *slog.Logger, h http.Handler) *http.Server {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // failed handshakes of unknown clients
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug), // unknown clients cause these errors
 	}
 }
 

@@ -57,9 +57,9 @@ func webPage(t *testing.T, path string, r *http.Response, err error) string {
 	return string(b)
 }
 
-// TestHTTPByRole checks that a node with users shows its status to authorized roles and accepts requests from them.
-// Permissions on management beans take effect immediately. The health page is public, and the owner of the data
-// directory needs no password.
+// TestHTTPByRole checks that a node with users shows its status to authorized roles and accepts their requests.
+// Permissions on management beans must take effect immediately. The health page must be public, and the owner of the
+// data directory must need no password.
 func TestHTTPByRole(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	n := startNode(t, Options{HTTP: "127.0.0.1:0", Data: filepath.Join(t.TempDir(), "data"),
@@ -113,8 +113,8 @@ func TestHTTPByRole(t *testing.T) {
 	}
 }
 
-// TestMetrics checks that the metrics follow the naming rules of Prometheus, that their values change, and that
-// docs/metrics.md explains each metric.
+// TestMetrics checks that the metrics follow the naming rules of Prometheus and that their values change.
+// docs/metrics.md must explain each metric.
 func TestMetrics(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	n := clusterNode(t, nil, Options{HTTP: "127.0.0.1:0", InitialPartitions: 16})
@@ -201,8 +201,8 @@ func TestStatus(t *testing.T) {
 	t.Errorf("no table ks.t in %+v", s)
 }
 
-// TestCheckpoint checks that a checkpoint of a running node is an independent data directory with the content at the
-// time of the checkpoint.
+// TestCheckpoint checks that a checkpoint of a running node is an independent data directory. Its content must be the
+// node's content at the time of the checkpoint.
 func TestCheckpoint(t *testing.T) {
 	defer http.DefaultClient.CloseIdleConnections()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -226,8 +226,8 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// TestLatencyViews checks that the latency views of system_views count the requests of a table by their kind. The
-// views must not contain dropped tables.
+// TestLatencyViews checks that the latency views of system_views count a table's requests by kind. The views must not
+// contain dropped tables.
 func TestLatencyViews(t *testing.T) {
 	n := startNode(t, Options{Data: t.TempDir()})
 	c := newClient(t, n)

@@ -15,7 +15,7 @@ import (
 const columns = 120
 
 // TestCommentsFit checks that comments fit into the maximum width. Indented drawings, tables, and code in comments may
-// be wider, as may words that cannot be broken.
+// be wider. Words that cannot be broken may also be wider.
 func TestCommentsFit(t *testing.T) {
 	eachFile(t, func(path string, source []byte) {
 		for i, line := range strings.Split(string(source), "\n") {

@@ -13,7 +13,7 @@ import (
 // invariant matches a numbered invariant in a package comment, such as (RG6).
 var invariant = regexp.MustCompile(`\(([A-Z]{1,2})[0-9]{1,2}\)`)
 
-// TestInvariantsAreNumberedOnce checks that invariant numbers are unique: no two packages may use the same letters.
+// TestInvariantsAreNumberedOnce checks that no two packages use the same letters for their invariants.
 func TestInvariantsAreNumberedOnce(t *testing.T) {
 	packages := map[string]string{"I": "ARCHITECTURE.md"}
 	eachFile(t, func(path string, source []byte) {

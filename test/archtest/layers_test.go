@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package archtest contains tests of the structure of the code. Tables define the allowed imports and sizes.
+// Package archtest tests the structure of the code. Tables define the allowed imports and sizes.
 package archtest
 
 import (
@@ -16,8 +16,9 @@ import (
 
 const module = "github.com/ilion-db/ilion/"
 
-// layers lists the layers from the top down. A package may import packages of the same layer (if withinLayer allows
-// it) and of lower layers, and never of a higher layer. route and control must not import each other.
+// layers lists the layers from the top down. A package may import packages of lower layers, but never of a higher
+// layer. It may import packages of the same layer if withinLayer allows it. route and control must not import each
+// other.
 var layers = [][]string{
 	{"cmd/ilion"},
 	{"root", "internal/tool"},
@@ -30,7 +31,7 @@ var layers = [][]string{
 }
 
 // withinLayer lists the packages of the same layer that a package may import. withinLayer applies to layers with
-// sublayers. A package that is not listed must not import any package of its layer.
+// sublayers. A package without an entry must not import any package of its layer.
 var withinLayer = map[string]string{
 	"internal/server/cql":          "internal/server/cqlwire internal/server/admission",
 	"internal/node/metadata":       "",
@@ -170,8 +171,8 @@ var withinLayer = map[string]string{
 	"internal/tool/rawclient":    "",
 }
 
-// modelLibraries lists the packages outside the standard library that the model may import. They are libraries for
-// numbers and IDs, the compression of model/archive, the geometry of model/geo, and the boot clock of model/sched.
+// modelLibraries lists the packages outside the standard library that the model may import. They provide numbers and
+// IDs, the compression of model/archive, the geometry of model/geo, and the boot clock of model/sched.
 var modelLibraries = []string{"github.com/cockroachdb/apd/v3", "github.com/google/uuid", "golang.org/x/sys/unix",
 	"golang.org/x/sys/cpu", "github.com/golang/geo/s2", "github.com/klauspost/compress/zstd"}
 
@@ -252,7 +253,7 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// checkImport returns the reason why pkg of layer from must not import imp, or "".
+// checkImport returns the reason why package pkg in layer from must not import imp, or "".
 func checkImport(pkg string, from int, imp string) string {
 	if imp+"/" == module {
 		imp = module + "root"

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// literalMin is the minimum length of a literal that may exceed the maximum line width. Developers search for error
-// texts and compare recorded bytes, so these literals must not be divided.
+// literalMin is the minimum length of a literal that may exceed the maximum line width. Such literals must not be
+// divided, because developers search for error texts and compare recorded bytes.
 const literalMin = 60
 
 // literalColumns is the maximum width of a line with such a literal.
@@ -37,8 +37,7 @@ func TestCodeFits(t *testing.T) {
 	})
 }
 
-// literals returns the lines, counted from 1, that contain a literal of at least literalMin columns, or part of such a
-// literal.
+// literals returns the lines, counted from 1, that contain all or part of a literal of at least literalMin columns.
 func literals(source []byte) map[int]bool {
 	files := token.NewFileSet()
 	file := files.AddFile("", files.Base(), len(source))

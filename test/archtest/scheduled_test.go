@@ -11,14 +11,15 @@ import (
 	"testing"
 )
 
-// scheduled lists the packages that the simulator schedules. These packages use only package sched to start goroutines
-// and to wait. The linter forbidigo has the same list (.golangci.yml): it rejects the functions of package time.
+// scheduled lists the packages that the simulator schedules. In these packages, only package sched may start
+// goroutines or wait. The linter forbidigo has the same list in .golangci.yml and rejects the functions of package
+// time.
 var scheduled = strings.Fields(`control/autosplit control/backfill control/merge control/meta control/peers
 	control/placement control/reconcile control/schemachange control/split control/throughput replica/remote
 	route/coordinator query/cql/view query/cql/write`)
 
-// unscheduled returns the statements of a file that the simulator cannot schedule: go statements, and select statements
-// that can block.
+// unscheduled returns the go statements and the blocking select statements of a file, which the simulator cannot
+// schedule.
 func unscheduled(f *ast.File) (out []ast.Stmt) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {

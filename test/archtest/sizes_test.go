@@ -20,7 +20,7 @@ const (
 	linesMax   = 70
 )
 
-// size is the number of methods and fields of a type, or of lines of a function.
+// size holds the number of methods and fields of a type, or the number of lines of a function.
 type size struct{ methods, fields, lines int }
 
 // exception allows a type or function to exceed a limit up to the given size. It contains the reason.
@@ -47,7 +47,7 @@ var sizeExceptions = map[string]exception{
 	"node/options.Options":            {size{fields: 30}, "the configuration file: one field for each option at its top level"},
 }
 
-// TestSizes checks the sizes of the types and functions of the product, and checks that no exception is larger than
+// TestSizes checks the sizes of the product's types and functions. It also checks that no exception is larger than
 // necessary.
 func TestSizes(t *testing.T) {
 	sizes := productSizes(t)

@@ -37,8 +37,8 @@ func tierFault(source string) string {
 	return ""
 }
 
-// TestTiers checks that tests that start processes have the build tag integration, and that this tag is the only way
-// to exclude tests from the default tests.
+// TestTiers checks that tests that start processes have the build tag integration. No other tag may exclude tests from
+// the default tests.
 func TestTiers(t *testing.T) {
 	eachFile(t, func(path string, source []byte) {
 		if !strings.HasSuffix(path, "_test.go") {

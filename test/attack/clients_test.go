@@ -20,15 +20,15 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// request returns a frame with a query, without values and with the maximum page size.
+// request returns a frame with a query that has no values and requests the maximum page size.
 func request(stream int16, text string) []byte {
 	q := cqlwire.Query{Text: []byte(text)}
 	q.Consistency, q.PageSize = dberr.One, 1<<20
 	return rawclient.AppendFrame(nil, stream, cqlwire.OpQuery, q.Append(nil, cqlwire.V4))
 }
 
-// TestUnreadPages checks A8: clients that request large pages and never read them. These clients must use no more than
-// their share of memory and must not delay other clients.
+// TestUnreadPages checks A8 for clients that request large pages and never read them. Such clients must use no more
+// than their share of memory and must not delay other clients.
 func TestUnreadPages(t *testing.T) {
 	v := startVictim(t)
 	v.fill(400, 64<<10)
@@ -72,13 +72,13 @@ func (v *victim) mute(n int, do func(c *rawclient.Conn)) (leave func()) {
 	return leave
 }
 
-// TestPartialFrames checks A8: incomplete frames must use no more than their share of memory.
+// TestPartialFrames checks A8 for incomplete frames, which must use no more than their share of memory.
 func TestPartialFrames(t *testing.T) {
 	v := startVictim(t)
 	v.observe()
 	frame := make([]byte, 8<<20)
 	copy(frame, rawclient.AppendFrame(nil, 1, cqlwire.OpQuery, nil))
-	binary.BigEndian.PutUint32(frame[5:], 200<<20) // announces more bytes than it sends
+	binary.BigEndian.PutUint32(frame[5:], 200<<20) // the frame announces more bytes than the client sends
 	for range rounds(2) {
 		before := v.metric("cql_bytes_received_total")
 		leave := v.mute(200, func(c *rawclient.Conn) { _, _ = c.Write(frame) }) // the write may fail
@@ -90,7 +90,7 @@ func TestPartialFrames(t *testing.T) {
 	v.endure()
 }
 
-// TestStrangers checks A1 and A8: connections that never log in must use almost no resources.
+// TestStrangers checks A1 and A8 for connections that never log in, which must use almost no resources.
 func TestStrangers(t *testing.T) {
 	v := startVictim(t)
 	v.observe()

@@ -35,8 +35,8 @@ func many(n int, separator, format string) string {
 	return b.String()
 }
 
-// TestDeadlines checks A10 and A3: a client must get a response or an error within the timeouts, regardless of the
-// work that its statement requires. Other clients must be served at the same time.
+// TestDeadlines checks A10 and A3. A client must get a response or an error within the timeouts, regardless of the
+// work that its statement requires. During that time, the node must serve other clients.
 func TestDeadlines(t *testing.T) {
 	v := startVictim(t)
 	v.do(
@@ -109,7 +109,7 @@ func TestDeadlines(t *testing.T) {
 }
 
 // answers runs a statement, which must get a response or an error. The process may use at most answerMax of CPU time
-// for the statement. The CPU time does not depend on other processes.
+// for the statement. The limit applies to CPU time because CPU time does not depend on other processes.
 func (v *victim) answers(name, text string) {
 	v.t.Helper()
 	c := v.dial()

@@ -19,8 +19,8 @@ import (
 // headroom is the number of file descriptors that the process may open after the limit is set.
 const headroom = 40
 
-// TestNoDescriptors checks A1: a process without free file descriptors must accept writes, flush, and compact. It must
-// accept new clients when descriptors are free again. Clients use up the descriptors, with and without a login.
+// TestNoDescriptors checks A1. A process without free file descriptors must accept writes, flush, and compact. It must
+// accept new clients when descriptors are free again. Clients with and without a login use up the descriptors.
 func TestNoDescriptors(t *testing.T) {
 	v := startVictim(t)
 	v.do("CREATE TABLE ks.before (k int PRIMARY KEY)")

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package attack contains attacks of malicious or defective clients on running nodes. Each attack is a program against
-// a separate process with a memory budget of 512 MiB, while neighbors send normal requests.
+// Package attack attacks running nodes like malicious or defective clients. Each attack runs against a separate
+// process with a memory budget of 512 MiB. Neighbors send normal requests at the same time.
 //
-// Every attack ends with the same checks. The process has stayed below 1.25 times its budget and has not died or
-// panicked. Every response to a neighbor was correct, and every acknowledged write exists. The latency of the
-// neighbors' requests is reported; on an idle machine, 99 of 100 take less than 100 ms. With -long, attacks last
+// Every attack ends with the same checks. The process must not exceed 1.25 times its budget, exit, or panic. Every
+// response to a neighbor must be correct, and every acknowledged write must exist. The checks also report the latency
+// of the neighbors' requests. On an idle machine, 99 of 100 requests take less than 100 ms. With -long, attacks last
 // longer.
 //
 // TestEvaluation uses a process with a budget of 256 MiB and clients that may only read. Each request may raise the
-// resident memory by a quarter of the budget and use five seconds of CPU time. Many concurrent requests may raise the
-// resident memory by 1.25 times the budget. The memory of the process without requests is not counted. With -long, the
-// test runs all attacks of generator_test.go and prints a table of them.
+// resident memory by a quarter of the budget, and may use five seconds of CPU time. Many concurrent requests may raise
+// the resident memory by 1.25 times the budget. The resident memory of the idle process does not count. With -long,
+// the test runs all attacks of generator_test.go and prints a table of them.
 //
 // The following tests cover the points of the security review:
 //

@@ -30,7 +30,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestCheckpoints checks A2: concurrent requests for checkpoints must not stop the process, regardless of their
+// TestCheckpoints checks A2. Concurrent requests for checkpoints must not stop the process, regardless of their
 // number. Each checkpoint has a separate directory and contains all writes that were acknowledged before the request.
 func TestCheckpoints(t *testing.T) {
 	v := startVictim(t)
@@ -76,7 +76,7 @@ func TestCheckpoints(t *testing.T) {
 	v.lostNothing()
 }
 
-// post sends a request, with a Host header if host is not empty.
+// post sends a request. If host is not empty, the request has a Host header.
 func post(c *http.Client, url, host string) (code int, text string, err error) {
 	r, err := http.NewRequest(http.MethodPost, url, nil)
 	if err != nil {
@@ -92,9 +92,9 @@ func post(c *http.Client, url, host string) (code int, text string, err error) {
 	return answer.StatusCode, strings.TrimSpace(string(body)), err
 }
 
-// TestOrdersOfStrangers checks A7: foreign web pages whose host name resolves to this machine, and other users of the
-// machine, must not be able to change the node. This applies with and without configured users. If users are
-// configured, unauthenticated clients must not be able to read data.
+// TestOrdersOfStrangers checks A7. Foreign web pages whose host name resolves to this machine must not be able to
+// change the node. Neither must other users of the machine. This applies with and without configured users. If users
+// are configured, unauthenticated clients must not be able to read data.
 func TestOrdersOfStrangers(t *testing.T) {
 	for name, configuration := range map[string][]string{"without users": nil, "with users": {users(t)}} {
 		t.Run(name, func(t *testing.T) {
@@ -149,8 +149,8 @@ func users(t *testing.T) string {
 	return fmt.Sprintf("auth: {users: {%s: '%s', %s: '%s'}, anonymous_endpoints: [metrics]}", boss, hash, late, hash)
 }
 
-// TestWrongPasswords checks A5: concurrent logins with wrong passwords must be counted. They must not delay a login
-// with the correct password or clients that are connected.
+// TestWrongPasswords checks A5. The node must count concurrent logins with wrong passwords. Such logins must not delay
+// a login with the correct password or clients that are connected.
 func TestWrongPasswords(t *testing.T) {
 	v := startVictim(t, users(t))
 	v.observe()
@@ -207,7 +207,7 @@ func (v *victim) guess(ctx context.Context) {
 	}
 }
 
-// TestUninvited checks A6: a client without the correct join secret must receive no information about the cluster
+// TestUninvited checks A6. A client without the correct join secret must receive no information about the cluster
 // through the internal address. The client must not be able to send commands or disturb the cluster.
 func TestUninvited(t *testing.T) {
 	internal, err := freeport.Address()

@@ -32,7 +32,7 @@ import (
 const (
 	// evaluatorBudget is the memory budget of the processes of TestEvaluation.
 	evaluatorBudget = 256 << 20
-	// oneMax is the maximum by which one request may raise the resident memory, and allMax is the maximum for many
+	// oneMax is the maximum by which one request may raise the resident memory. allMax is the maximum for many
 	// concurrent requests. Both are relative to the resident memory before the attack. TestEvaluation prints the
 	// memory that the process uses without requests (program, stacks, store).
 	oneMax = evaluatorBudget / 4
@@ -43,7 +43,7 @@ const (
 	atOnce = 16
 )
 
-// reader is a role with minimal permissions: it may read one table.
+// reader is a role that may read one table.
 const reader = "reader"
 
 // evaluator is a process with little memory. Clients with read permission attack the process.
@@ -191,8 +191,8 @@ func (e *evaluator) send(a *attack) (status string) {
 	return status + fmt.Sprintf(", %d KiB", len(text)>>10)
 }
 
-// quiet waits until the process has no more work for its clients. Such work after the response is an error, and its
-// CPU time is counted.
+// quiet waits until the process has no more work for its clients. Work after the response is an error, and its CPU
+// time is counted.
 func (e *evaluator) quiet() {
 	for last, calm := e.CPU(e.t), 0; calm < 3; {
 		time.Sleep(20 * time.Millisecond)
@@ -204,7 +204,7 @@ func (e *evaluator) quiet() {
 	}
 }
 
-// measure runs do and returns the increase of the process's resident memory and its CPU time.
+// measure runs do and returns the CPU time of the process and the increase of its resident memory.
 func (e *evaluator) measure(do func()) (peak int64, cpu time.Duration) {
 	e.quiet()
 	before, began := e.RSS(e.t), e.CPU(e.t)
@@ -220,9 +220,9 @@ func (e *evaluator) note(name string, peak int64, cpu time.Duration, status stri
 		strings.Join(strings.Fields(status), " "))
 }
 
-// TestEvaluation checks S8 and S9 for the requests of a client that may read one table or has the read-only key. One
-// request may use at most a quarter of the memory budget and five seconds of CPU time. Many concurrent requests may use
-// at most 1.25 times the budget.
+// TestEvaluation checks S8 and S9 for clients that may read one table or have the read-only key. One request may use
+// at most a quarter of the memory budget and five seconds of CPU time. Many concurrent requests may use at most 1.25
+// times the budget.
 func TestEvaluation(t *testing.T) {
 	e := newEvaluator(t)
 	loaded := e.RSS(t)

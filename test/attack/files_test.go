@@ -17,9 +17,9 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestFlippedManifest checks A4: if any bit of the manifest is flipped, the process must either refuse to start and
-// name the file, or return all rows. The process must not remove any file. When the bit is flipped back, it must
-// start.
+// TestFlippedManifest checks A4 after a bit of the manifest was flipped. The process must either return all rows, or
+// refuse to start and name the file. The process must not remove any file. When the bit is flipped back, the process
+// must start.
 func TestFlippedManifest(t *testing.T) {
 	v := startVictim(t)
 	v.observe()
@@ -85,7 +85,7 @@ func names(t *testing.T, dir string) (out []string) {
 	return out
 }
 
-// TestCertificates checks A11: a certificate can be replaced while the process runs. If the new certificate is
+// TestCertificates checks A11. A certificate can be replaced while the process runs. If the new certificate is
 // damaged, the process must keep the old certificate. Existing connections must not be affected, and only the owner
 // may have access to the files.
 func TestCertificates(t *testing.T) {

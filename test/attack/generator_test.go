@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// attacks returns requests that amplify small inputs, for each constructor of CQL and of the containers' SQL.
+// attacks returns requests that amplify small inputs. It covers each constructor of CQL and of the containers' SQL.
 func attacks() []*attack { return append(cqlAttacks(), sqlAttacks()...) }
 
 // cqlAttacks returns requests that inflate values of one row of big.t.
@@ -75,8 +75,8 @@ func cqlAttacks() (out []*attack) {
 	return out
 }
 
-// sqlAttacks returns requests that inflate the item of 100 KB, or requests whose processing of the small items takes a
-// long time.
+// sqlAttacks returns requests that inflate the item of 100 KB. It also returns requests that process the small items
+// for a long time.
 func sqlAttacks() (out []*attack) {
 	add := func(brief bool, name, text string) {
 		out = append(out, &attack{name: "SQL " + name, brief: brief, rest: true, text: text})

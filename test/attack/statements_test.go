@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// TestPrepares checks A3: different prepared statements of a wide table must use no more than their share of memory.
+// TestPrepares checks A3. Different prepared statements of a wide table must use no more than their share of memory.
 // The same applies to large statements that many clients send concurrently.
 func TestPrepares(t *testing.T) {
 	v := startVictim(t)

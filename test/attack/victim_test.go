@@ -163,7 +163,7 @@ func (v *victim) fill(rows, size int) {
 	}
 }
 
-// until waits for a condition, or until the process has ended.
+// until waits until ok returns true or the process has ended.
 func (v *victim) until(what string, ok func() bool) {
 	v.t.Helper()
 	eventually.True(v.t, what, func() bool {
@@ -256,8 +256,8 @@ func cell(r *cqlwire.Result) string {
 	return string(r.Cells[4:])
 }
 
-// ask runs a neighbor's statement for its row n. ask returns no result if the statement was rejected, and an error if
-// there was no response.
+// ask runs a neighbor's statement for its row n. ask returns no result if the statement was rejected. It returns an
+// error if the request received no response.
 func (v *victim) ask(me int, c *rawclient.Conn, text string, n int) (*cqlwire.Result, error) {
 	began := time.Now()
 	r, err := c.Query(fmt.Sprintf(text, me, n))

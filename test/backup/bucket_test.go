@@ -27,7 +27,7 @@ func (c *cluster) say(args ...string) string {
 	return out
 }
 
-// fill creates a table of rows that compress badly, so that it has several files.
+// fill creates a table of rows that compress badly. The table therefore has several files.
 func (c *cluster) fill(rows int) {
 	c.t.Helper()
 	c.do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -73,9 +73,9 @@ func (c *cluster) keepIn(place string, rows int) {
 	}
 }
 
-// TestBucket makes backups in an encrypted repository in a bucket whose server fails in various ways, and kills one
-// backup in the middle. The test checks that the next backup reuses the stored files, that the restored data is the
-// original data, and that flipped bits are detected.
+// TestBucket makes backups in an encrypted repository in a bucket whose server fails in various ways. It kills one
+// backup. The next backup must reuse the stored files, and the restored data must equal the original data. Flipped
+// bits must be detected.
 func TestBucket(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")

@@ -142,8 +142,8 @@ func (d *diary) more(n int64) {
 	eventually.True(d.c.t, "batches", func() bool { return d.total.Load() >= target })
 }
 
-// clockSlack is the maximum difference between the clock of the cluster and the clock of this process, and between a
-// response and the execution of its batch.
+// clockSlack is the maximum difference between the cluster's clock and this process's clock. It also bounds the time
+// between the execution of a batch and its response.
 const clockSlack = 100 * time.Millisecond
 
 // check checks that a keyspace contains the batches of one instant. It must contain all batches acknowledged before
@@ -220,9 +220,10 @@ func (c *cluster) restored(i int, from, as, at string) time.Time {
 }
 
 // TestFollow archives three nodes while writers send batches across the partitions of three tables. Partitions split
-// and merge, a node that leads some of them is killed, and the archiver is also killed. Every time that the list of
-// the archive reports must be restorable. Each batch must be complete or missing. All batches acknowledged before that
-// time must exist, and no batch that started later may exist. No event may cause a gap in the archive.
+// and merge. The test kills a node that leads some of the partitions, and it kills the archiver. Every time that the
+// list of the archive reports must be restorable. Each batch must be either complete or missing. All batches
+// acknowledged before the restored time must exist, and no batch that started later may exist. No event may cause a
+// gap in the archive.
 func TestFollow(t *testing.T) {
 	c := start(t, 3, 4)
 	c.do(schema...)
@@ -273,7 +274,7 @@ func TestFollow(t *testing.T) {
 	one := start(t, 1, 3)
 	ranges := one.ranges(to)
 	for i, at := range times {
-		for _, r := range ranges { // no markers exist while no archiver runs or a partition has no leader
+		for _, r := range ranges { // markers do not exist while no archiver runs or a partition has no leader
 			if at.Before(r[0]) {
 				break
 			}

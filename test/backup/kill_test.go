@@ -20,7 +20,7 @@ import (
 // stored counts the files of a repository below a directory.
 func stored(dir, below string) (n int) {
 	_ = filepath.WalkDir(filepath.Join(dir, below), func(_ string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && e.Name() != "cluster" { // this file identifies the cluster of the repository
+		if err == nil && !e.IsDir() && e.Name() != "cluster" { // this file identifies the repository's cluster
 			n++
 		}
 		return nil
@@ -28,8 +28,8 @@ func stored(dir, below string) (n int) {
 	return n
 }
 
-// killed runs a command and kills it as soon as when returns true. killed returns false if the command has finished
-// before that.
+// killed runs a command and kills it as soon as when returns true. killed returns false if the command finished
+// earlier.
 func (c *cluster) killed(i int, when func() bool, args ...string) bool {
 	c.t.Helper()
 	ctx, kill := context.WithCancel(c.t.Context())
@@ -44,8 +44,8 @@ func (c *cluster) killed(i int, when func() bool, args ...string) bool {
 	return <-ended != nil
 }
 
-// TestKilled kills a backup in the middle, a node that is being read, and a restore in the middle. When the same
-// commands run again, they must complete the operations and must not store existing data again.
+// TestKilled kills a backup, a node that is being read, and a restore. When the same commands run again, they must
+// complete the operations and must not store existing data again.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1, 8)

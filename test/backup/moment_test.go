@@ -16,8 +16,8 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// writers write batches across the partitions of two tables. Each row records for every writer the number of its
-// acknowledged batches when the row's batch started. Those batches precede the row's batch in all partitions.
+// writers write batches across the partitions of two tables. Each row records the number of acknowledged batches of
+// every writer at the time when the row's batch started. Those batches precede the row's batch in all partitions.
 type writers struct {
 	acked []atomic.Int64
 	stop  chan struct{}
@@ -135,10 +135,10 @@ func (c *cluster) checkRestored(keyspace string) int {
 	return len(a)
 }
 
-// TestMoment makes backups of three nodes whose tables have four partitions each, while writers send batches across
-// them. The data is restored to one node, and to other tables of the same cluster. It must be the state of one
-// instant: each batch is either complete or missing, and a batch exists only together with all batches that were
-// acknowledged before it started.
+// TestMoment makes backups of three nodes while writers send batches across the tables' four partitions. The test
+// restores the data to one node, and to other tables of the same cluster. The restored data must be the state of one
+// instant. Each batch must be either complete or missing, and must follow all batches that were acknowledged before it
+// started.
 func TestMoment(t *testing.T) {
 	c := start(t, 3, 4)
 	c.do(schema...)

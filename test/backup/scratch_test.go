@@ -15,8 +15,8 @@ import (
 )
 
 // TestVerifyByRestoring fills tables with every kind of data and makes a backup while batches are written. The test
-// checks that the tool restores the backup to a temporary node and compares the data, and that no files of the
-// temporary node remain.
+// checks that the tool restores the backup to a temporary node and compares the data. No files of the temporary node
+// may remain.
 func TestVerifyByRestoring(t *testing.T) {
 	t.Parallel()
 	c := start(t, 1, 3)

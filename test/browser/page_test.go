@@ -2,8 +2,8 @@
 
 //go:build integration
 
-// Package browser tests a node's web page in Debian's headless chromium, which the command make browser installs. The
-// tests are skipped if chromium is not installed.
+// Package browser tests a node's web page in Debian's headless chromium, which `make browser` installs. The tests are
+// skipped if chromium is not installed.
 package browser
 
 import (
@@ -46,8 +46,8 @@ func startPage(t *testing.T) string {
 	return base
 }
 
-// open shows a page in the browser for some seconds of virtual time. open returns the resulting DOM and the browser's
-// console messages.
+// open shows a page in the browser for several seconds of virtual time. open returns the resulting DOM and the
+// browser's console messages.
 func open(t *testing.T, page string, flags ...string) (dom, console string) {
 	t.Helper()
 	chromium, err := exec.LookPath("chromium")
@@ -73,8 +73,8 @@ func open(t *testing.T, page string, flags ...string) (dom, console string) {
 }
 
 // TestPageIsLive checks that a browser shows every view without console messages. For example, the content security
-// policy must not block a style or a script. Live data must be requested repeatedly and replace the old data in place,
-// and names must be treated as text.
+// policy must not block a style or a script. Live data must be requested repeatedly and must replace the old data in
+// place. Names must be treated as text.
 func TestPageIsLive(t *testing.T) {
 	base := startPage(t)
 	for view, want := range map[string]string{

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chart draws measurements over time as SVG: lines on a logarithmic scale, and marks for events. Start reading
-// at Chart.SVG.
+// Package chart draws measurements over time as SVG. A chart has lines on a logarithmic scale, and marks for events.
+// Start reading at Chart.SVG.
 package chart
 
 import (
@@ -21,7 +21,7 @@ type Chart struct {
 	Marks []Mark
 }
 
-// Line is a series of values, ascending by time.
+// Line is a series of values in the order of time.
 type Line struct {
 	Name   string
 	Points []Point

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestSVG checks that a chart is well-formed XML regardless of its texts, that values keep their order, and that
-// values without a logarithm are omitted. An empty chart must also be well-formed.
+// TestSVG checks that a chart is well-formed XML regardless of its texts. Values must keep their order, and values
+// without a logarithm must be omitted. An empty chart must also be well-formed.
 func TestSVG(t *testing.T) {
 	c := Chart{Title: "a < b & c", Unit: "ms", Lines: []Line{{"p99", []Point{{0, 1}, {time.Second, 0},
 		{2 * time.Second, 100}, {4 * time.Second, 10}}}},

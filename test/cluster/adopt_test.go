@@ -23,8 +23,8 @@ var (
 	killings = flag.Int("killings", 4, "number of kills in each of the two parts of TestAdopt")
 )
 
-// TestAdopt checks that a standalone node keeps all rows when it becomes the first node of a cluster of four. Nodes are
-// killed at random times during the adoption and the growth.
+// TestAdopt checks that a standalone node keeps all rows when it becomes the first node of a cluster of four. Nodes
+// are killed at random times while the node is adopted and the cluster grows.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "")

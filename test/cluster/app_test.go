@@ -29,7 +29,7 @@ var appSchema = []string{
 
 const (
 	appUsers = 4
-	// itemsKept is the number of rows that a user keeps.
+	// itemsKept is the number of rows that each user keeps.
 	itemsKept = 100
 	// appKeys is the first key of the users. It is greater than all keys of the grower. Each user has a separate range
 	// of keys.
@@ -172,7 +172,7 @@ func (u *user) find(x *item) {
 	}
 }
 
-// swap updates an item conditionally. It first uses a condition that does not hold.
+// swap updates an item conditionally. It first tries a condition that does not hold.
 func (u *user) swap(i int) {
 	x := u.items[i]
 	for _, from := range []int64{x.v + 7, x.v} {

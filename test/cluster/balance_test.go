@@ -55,7 +55,7 @@ func (m *member) fill(table string, mb int) {
 }
 
 // holding returns the storage use and the number of replicas of a table on each node, and the size of the largest
-// partition. The size of each replica is counted as the size of the largest replica of its partition.
+// partition. Each replica counts with the size of the largest replica of its partition.
 func (f *fleet) holding(table string) (size map[string]float64, count map[string]int, largest float64) {
 	size, count = map[string]float64{}, map[string]int{}
 	most := map[uint64]float64{}
@@ -85,7 +85,7 @@ func (f *fleet) unbalanced(table string, room map[*member]int) string {
 	}
 	for m, gb := range room {
 		share := all * float64(gb) / float64(rooms)
-		// the tolerance covers placement, size estimates, and one replica
+		// The tolerance covers placement, size estimates, and one replica.
 		if has := size[m.id()]; has > 1.15*share+largest || has < 0.7*share-largest {
 			return fmt.Sprintf("%s has %.0f of %.0f MB, %d replicas", m.name(), has/1e6, share/1e6, count[m.id()])
 		}
@@ -110,9 +110,8 @@ func (f *fleet) missingZone(table string, zone map[string]string, zones int) str
 // stillHas matches the progress report of a node that is being decommissioned.
 var stillHas = regexp.MustCompile(`is leaving and has [1-9][0-9]* replicas`)
 
-// TestFilledByRoom checks with processes that nodes are filled in proportion to their capacity and that each partition
-// has a replica in each zone. A node that joins must get its share. A node that is decommissioned must become empty and
-// report the number of remaining replicas.
+// TestFilledByRoom checks with processes that the cluster fills nodes in proportion to their capacity, and that each
+// partition has a replica in each zone.
 func TestFilledByRoom(t *testing.T) {
 	onlyLong(t)
 	f := newFleet(t, "initial_partitions: 24\nsplits:\n  request_units_per_second: 1000000\n")
@@ -150,7 +149,7 @@ func TestFilledByRoom(t *testing.T) {
 	even("at first")
 	add("zone1", 10)
 	even("with one more node")
-	gone := f.nodes[1] // in a node in a zone with three nodes
+	gone := f.nodes[1] // the node is in a zone with three nodes
 	id := gone.id()
 	delete(room, gone)
 	cmd := process.Command(t, "node", "decommission", id, "--data", f.nodes[0].dir, "--yes")
@@ -219,7 +218,7 @@ func (m *member) collected() float64 {
 
 var idle = flag.Int("idle", 0, "number of partitions whose cost TestIdlePartitions measures")
 
-// TestIdlePartitions measures the cost of idle partitions, on one node and on each of four nodes. It needs the flag
+// TestIdlePartitions measures the cost of idle partitions, on one node and on each of four nodes. It requires the flag
 // -idle.
 func TestIdlePartitions(t *testing.T) {
 	if *idle == 0 {

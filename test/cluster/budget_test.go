@@ -57,8 +57,8 @@ func newThroughputLoad(t *testing.T, table string) *throughputLoad {
 
 var retryAfter = regexp.MustCompile(`RetryAfterMs=(\d+),`)
 
-// ask reads one key after the other until the end. ask sends each read as soon as the server allows. If pause is not
-// 0, it sends the reads at fixed intervals and ignores retry-after times.
+// ask reads the keys one by one until the end. ask sends each read as soon as the server allows. If pause is not 0, it
+// sends the reads at fixed intervals and ignores retry-after times.
 func (l *throughputLoad) ask(m *member, level dberr.Consistency, keys []int32, pause time.Duration) {
 	l.wg.Go(func() {
 		c := m.dial()
@@ -116,7 +116,7 @@ func (l *throughputLoad) note(c *rawclient.Conn, k int32, began time.Time) {
 	l.done = append(l.done, s)
 }
 
-// rate returns the units served per second in a window, for the tokens that in selects.
+// rate returns the units served per second during a window for the tokens that in selects.
 func (l *throughputLoad) rate(from, to time.Duration, in func(place uint64) bool) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +137,7 @@ func (l *throughputLoad) end() {
 	}
 }
 
-// fill creates a table with provisioned throughput, and n rows of the given size.
+// fill creates a table with provisioned throughput and writes n rows of the given size.
 func (f *fleet) fill(table string, throughput, n, bytes int) (keys []int32) {
 	f.nodes[0].do("CREATE KEYSPACE IF NOT EXISTS rus WITH replication = " +
 		"{'class': 'SimpleStrategy', 'replication_factor': 3}")
@@ -170,9 +170,9 @@ func (l *throughputLoad) within(what string, got, want, slack float64) {
 }
 
 // TestServedThroughput measures the throughput of clients that request more than the limit of a table, at ONE and
-// QUORUM, through leaders and followers. The test covers a single key at 10,000 RU/s, three partitions at 18,000 RU/s,
-// a table whose leader is killed, reads at ONE through followers only, and a table that changes its leader and splits.
-// Rows are large, so that few requests use a lot of throughput.
+// QUORUM, through leaders and followers. The test covers a single key at 10,000 RU/s and three partitions at 18,000
+// RU/s. It also covers a killed leader, reads at ONE through followers only, and a table that changes its leader and
+// splits. Rows are large, so that few requests use a lot of throughput.
 func TestServedThroughput(t *testing.T) {
 	if *budgetFor == 0 {
 		t.Skip("measurement: needs -budget, such as -budget 30s")
@@ -254,8 +254,8 @@ func TestServedThroughput(t *testing.T) {
 	})
 }
 
-// TestLentThroughput measures the throughput of a partition that borrows from its idle siblings, and the throughput of
-// each partition when all of them are overloaded.
+// TestLentThroughput measures the throughput of a partition that borrows from its idle siblings. It also measures the
+// throughput of each partition when all partitions are overloaded.
 func TestLentThroughput(t *testing.T) {
 	if *budgetFor == 0 {
 		t.Skip("measurement: needs -budget, such as -budget 30s")

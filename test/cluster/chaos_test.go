@@ -19,7 +19,7 @@ var (
 )
 
 // TestChaos checks that clients never receive a wrong result while nodes are killed, stopped, and paused. Faults
-// affect one, two, or all nodes at a time, and clients use all nodes. Requests may be rejected or time out.
+// affect one, two, or all nodes at the same time. Clients use all nodes. Requests may be rejected or time out.
 func TestChaos(t *testing.T) {
 	onlyLong(t)
 	seed := *chaosSeed
@@ -44,7 +44,7 @@ func TestChaos(t *testing.T) {
 		for _, m := range victims {
 			injectFault(m, what)
 		}
-		if what == 3 { // a node that is paused repeatedly may be considered alive or dead
+		if what == 3 { // other nodes may consider a repeatedly paused node alive or dead
 			for range 10 {
 				l.lasts(away / 20)
 				for _, m := range victims {
@@ -73,7 +73,7 @@ func TestChaos(t *testing.T) {
 		}
 		f.settle()
 	}
-	l.only(f.nodes[0]) // wait for all earlier requests to be complete
+	l.only(f.nodes[0]) // wait for earlier requests
 	l.only(f.alive()...)
 	l.tolerate(false)
 	l.mark("no more faults")

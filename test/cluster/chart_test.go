@@ -18,12 +18,12 @@ import (
 var growPlot = flag.String("cluster.plot", "", "file for a plot of the latencies of TestGrowth, as SVG")
 
 const (
-	// plotStep is the minimum time per point of a plot. plotPoints is the maximum number of points.
+	// plotStep is the minimum time between two points of a plot. plotPoints is the maximum number of points.
 	plotStep   = 500 * time.Millisecond
 	plotPoints = 700
 )
 
-// plot draws the latencies of all requests so far, with the partition changes during that time.
+// plot draws the latencies of all requests so far, and the partition changes during that time.
 func (l *load) plot(file string, changes []admin.ChangeStatus, title string) {
 	l.t.Helper()
 	all := time.Since(l.began)

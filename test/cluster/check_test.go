@@ -133,7 +133,7 @@ func (l *load) checkBatches(c *rawclient.Conn) {
 	}
 }
 
-// torn finds a batch that was applied only in part, or an acknowledged batch that is missing.
+// torn finds a batch that was applied in part, or an acknowledged batch that is missing.
 func (l *load) torn(c *rawclient.Conn, want []struct {
 	table string
 	row   []byte

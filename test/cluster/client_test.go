@@ -26,7 +26,7 @@ type client struct {
 	id      int
 	conn    *rawclient.Conn
 	at      *member
-	moved   atomic.Pointer[[]*member] // the last targets that the client has received
+	moved   atomic.Pointer[[]*member] // the targets that the client received last
 	rng     *rand.Rand
 	samples []sample
 
@@ -189,7 +189,7 @@ func (c *client) read(k kind, level dberr.Consistency) {
 	began := time.Now()
 	at := c.at
 	if c.l.uncertain.Load() {
-		at = nil // a restarted node does not remember which writes it has acknowledged
+		at = nil // a restarted node does not remember the writes that it has acknowledged
 	}
 	least := x.least(level, began, at)
 	r, unknown, refused := c.ask(k, level, fmt.Sprintf("SELECT v FROM load.%s WHERE k = %d", x.table, x.key))
@@ -272,7 +272,7 @@ func (c *client) setBoth(key int64) {
 	}
 	ended := int64(time.Since(c.l.began))
 	for _, in := range ins {
-		// One client sets both registers in one operation. porcupine checks each register separately.
+		// One client sets both registers in one operation, but porcupine checks each register separately.
 		c.l.history.add(porcupine.Operation{ClientId: c.id, Input: in, Call: began, Return: ended,
 			Output: output{unknown: unknown, applied: true, value: absent}})
 		c.seen[in.key] = in.to

@@ -32,16 +32,16 @@ const (
 	clockTables, clockRows = 4, 16
 	// lifetime is longer than the test and shorter than the offset of any wrong clock.
 	lifetime = 30 * time.Minute
-	// clockSlack is the maximum by which a timestamp may be later than the clock: the tolerated clock difference
+	// clockSlack is the maximum by which a timestamp may be later than the clock. It is the tolerated clock difference
 	// between nodes plus the timestamp increments of conditional writes.
 	clockSlack = 2 * time.Second
 )
 
 // TestWrongClock checks a cluster of four nodes while the wall clock of one node is an hour ahead, is an hour behind,
 // or jumps. The node must not lead any partition while its clock is wrong. A write through any node must not have a
-// timestamp that is too late or too early, because later writes of drivers must be visible. No data with a lifetime may
-// expire early or have another lifetime. An index created during that time must contain all rows. The same must apply
-// after the node has been killed while it coordinated batches, and after its clock has been corrected.
+// timestamp that is too late or too early, because later writes from drivers must be visible. Data with a lifetime
+// must not expire early or have another lifetime. An index created during that time must contain all rows. The same
+// must apply after the node has been killed while it coordinated batches, and after its clock has been corrected.
 func TestWrongClock(t *testing.T) {
 	if !*wrongClocks {
 		t.Skip("give -wrong-clocks")
@@ -226,7 +226,7 @@ func (s *skewed) query(conn *rawclient.Conn, text string) (rows int, cells []byt
 	return rows, cells
 }
 
-// sweep makes every node compact its whole store, which otherwise happens over time.
+// sweep makes every node compact its whole store immediately.
 func (s *skewed) sweep() {
 	s.t.Helper()
 	for _, m := range s.nodes {
@@ -234,8 +234,8 @@ func (s *skewed) sweep() {
 	}
 }
 
-// killInBatches kills the wrong node while it coordinates LOGGED batches, lets other nodes complete them, and starts
-// it again.
+// killInBatches kills the wrong node while it coordinates LOGGED batches. Other nodes complete the batches, and then
+// the node starts again.
 func (s *skewed) killInBatches() {
 	s.t.Helper()
 	var wg sync.WaitGroup

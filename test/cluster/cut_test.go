@@ -82,8 +82,8 @@ func (w *wires) command(m *member, cmd *exec.Cmd) *exec.Cmd {
 	return in
 }
 
-// cut drops all packets between a and b. Neither side is notified, because the packets are sent to an interface that
-// does not exist.
+// cut drops all packets between a and b. The packets are sent to an interface that does not exist, so neither side is
+// notified.
 func (w *wires) cut(a, b *member) {
 	w.t.Helper()
 	for _, p := range [][2]*member{{a, b}, {b, a}} {
@@ -184,7 +184,7 @@ func (w *witness) finish() {
 	w.f.t.Logf("reads on the isolated node: %d correct, %d rejected", w.right, w.refused)
 }
 
-// TestCutPair checks the results of clients while two nodes cannot reach each other and all other links work. No
+// TestCutPair checks the results for clients while two nodes cannot reach each other and all other links work. No
 // result may be wrong, and all requests must succeed when the link is restored.
 func TestCutPair(t *testing.T) {
 	onlyLong(t)
@@ -204,7 +204,7 @@ func TestCutPair(t *testing.T) {
 	f.wires.mend(a, b)
 	l.mark("the link is back")
 	f.settle()
-	l.only(f.without(a, b)...) // wait for all earlier requests to be complete
+	l.only(f.without(a, b)...) // wait for earlier requests
 	l.only(f.alive()...)
 	l.tolerate(false)
 	l.more(*requests / 8)

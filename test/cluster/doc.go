@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster starts clusters of real processes on loopback addresses, injects faults, and checks every result that
-// clients get during that time.
+// Package cluster starts clusters of real processes on loopback addresses and injects faults. It checks every result
+// that clients receive during the faults.
 //
 // By default, the package runs a few short tests. The flag -cluster.long runs all tests. Flags such as -requests,
 // -rows, and -faults make the tests longer. Each test has a separate cluster with separate addresses (127.x.y.1 and
@@ -9,5 +9,5 @@
 // from the source.
 //
 // fleet_test.go controls the processes. load_test.go contains the load and its models, and registers_test.go contains
-// the checks with porcupine. Each fault is in a file with its name.
+// the checks with porcupine. The file for each fault has the fault's name.
 package cluster

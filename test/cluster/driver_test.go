@@ -19,8 +19,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// session connects the Go driver like an application: to all nodes, token-aware, and with retries of idempotent
-// statements.
+// session connects the Go driver to all nodes in the same way as an application. The driver is token-aware and retries
+// idempotent statements.
 func session(f *fleet, observer gocql.QueryObserver) *gocql.Session {
 	f.t.Helper()
 	var hosts []string
@@ -44,9 +44,10 @@ func session(f *fleet, observer gocql.QueryObserver) *gocql.Session {
 	return s
 }
 
-// TestDriverThroughFaults checks that an application with the Go driver sees no errors while nodes are stopped,
-// killed, and started, and always reads its own writes. The application connects to all nodes and retries idempotent
-// statements. The test takes a long time because this driver waits ten seconds before it uses a recovered node again.
+// TestDriverThroughFaults checks that an application with the Go driver sees no errors and always reads its own
+// writes. During the test, nodes are stopped, killed, and started. The application connects to all nodes and retries
+// idempotent statements. The test takes a long time because this driver waits ten seconds before it uses a recovered
+// node again.
 func TestDriverThroughFaults(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
@@ -86,7 +87,7 @@ func TestDriverThroughFaults(t *testing.T) {
 		m.start()
 		f.settle()
 		// The driver learns of the recovered node from an event or from its own reconnection attempts. Without this
-		// wait, the driver would have one node less during the next fault.
+		// wait, the next fault would find the driver with one node less.
 		from, want := time.Now(), done.Load()+*requests/8
 		f.until("requests go on, also at the node that is back", settleTime, func() string {
 			if t.Failed() || done.Load() >= want && seen.since(m.ip, from) {
@@ -134,8 +135,8 @@ func (c *contacts) ObserveQuery(_ context.Context, q gocql.ObservedQuery) {
 	}
 }
 
-// TestDriverFindsReplicas checks that a token-aware driver sends at least 95% of its requests to a node that has a
-// replica, with six nodes and four replicas.
+// TestDriverFindsReplicas checks that a token-aware driver sends at least 95% of its requests to a node with a
+// replica. The cluster has six nodes and four replicas of each partition.
 func TestDriverFindsReplicas(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 6, "")

@@ -37,8 +37,8 @@ const (
 	feedTable  = "shop.changing"
 )
 
-// bumpText is a procedure that increments items in sequence. It must increment all items or no items. It marks the
-// items that it writes before it throws.
+// bumpText is a procedure that increments items in sequence. It must increment either all items or no items. It marks
+// the items that it writes before it throws.
 const bumpText = `function bump(ids, fail) {
 	var c = getContext().getCollection(), i = 0;
 	function must(accepted) { if (!accepted) throw new Error("not accepted"); }
@@ -82,12 +82,12 @@ type feedLoad struct {
 	f       *fleet
 	stop    chan struct{}
 	clients sync.WaitGroup
-	// acked counts acknowledged changes, unknown counts changes whose requests received no response, and thrown counts
+	// acked counts acknowledged changes. unknown counts changes whose requests received no response. thrown counts
 	// calls that threw an exception. queries counts index queries that were read to the end.
 	acked, unknown, thrown, queries atomic.Int64
 }
 
-// startFeed creates the container with its items, and returns a continuation token of the all-versions feed. The token
+// startFeed creates the container with its items and returns a continuation token of the all-versions feed. The token
 // precedes the first change.
 func startFeed(f *fleet) (l *feedLoad, now string, since time.Time) {
 	t := f.t
@@ -330,7 +330,7 @@ func queryHeaders(page int) map[string]string {
 		"x-ms-documentdb-query-enablecrosspartition": "True", "x-ms-max-item-count": fmt.Sprint(page)}
 }
 
-// TestChangesOverKills checks that the change feed contains all changes of items through REST and CQL completely, in
+// TestChangesOverKills checks the change feed through REST and CQL. The feed must contain all changes of items in
 // order, and exactly once per sequence of continuation tokens. The changes come from batches, single requests, and
 // procedures, some of which throw exceptions. Readers use both modes through REST and CQL and sometimes return to
 // their last checkpoint. During the test, nodes are killed, and partitions split, merge, and move. Index queries must
@@ -340,7 +340,7 @@ func TestChangesOverKills(t *testing.T) {
 		t.Skip("give -feed-changes=1000000")
 	}
 	f := newFleet(t, "rest:\n  primary_key: "+restclient.Key+"\n")
-	for range 5 { // replica sets have four replicas, and replicas need a node to which they can move
+	for range 5 { // replica sets have four replicas, and a replica can move only to a fifth node
 		m := f.add()
 		m.args = append(m.args, "--rest", m.rest())
 		m.start()

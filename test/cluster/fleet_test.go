@@ -28,7 +28,7 @@ import (
 	"github.com/ilion-db/ilion/test/wan"
 )
 
-// long enables the slow tests, which together take more than a minute.
+// long enables the slow tests. Together, they take more than a minute.
 var long = flag.Bool("cluster.long", false, "run all cluster tests")
 
 // onlyLong skips a test without -cluster.long.
@@ -39,7 +39,7 @@ func onlyLong(t *testing.T) {
 	}
 }
 
-// keepDir is a directory for the logs of the nodes, with level logLevel.
+// keepDir is a directory for the logs of the nodes. logLevel is their level.
 var (
 	keepDir  = flag.String("logs", "", "directory for the logs of the nodes")
 	logLevel = flag.String("log-level", "info", "level of the logs of the nodes")
@@ -54,7 +54,7 @@ const (
 	startTime, settleTime = eventually.Limit, eventually.Limit
 )
 
-// fleets counts the clusters of this process. Each has separate addresses.
+// fleets counts the clusters of this process. Each cluster has separate addresses.
 var fleets atomic.Int32
 
 // fleet is a cluster of processes.
@@ -71,15 +71,15 @@ type fleet struct {
 	settleTimeout time.Duration
 }
 
-// member is a node of a fleet: a directory, an address, and a process while it runs.
+// member is a node of a fleet. It has a directory, an address, and a process while it runs.
 type member struct {
 	f     *fleet
 	index int
 	ip    string
 	dir   string
 	args  []string
-	// bin is the binary of the node; if it is empty, the node uses process.Binary. env is the environment of the node;
-	// if it is nil, the node uses the environment of the test.
+	// bin is the binary of the node. If bin is empty, the node uses process.Binary. env is the environment of the
+	// node. If env is nil, the node uses the environment of the test.
 	bin string
 	env []string
 	// config is added to the configuration file of this node only.
@@ -121,7 +121,7 @@ func startFleet(t testing.TB, n int, config string) *fleet {
 
 func (f *fleet) config() string { return filepath.Join(f.dir, "ilion.yaml") }
 
-// killAll ends every process that still runs, and prints the ends of the logs of a failed test.
+// killAll kills all running processes. If the test failed, killAll prints the ends of their logs.
 func (f *fleet) killAll() {
 	if f.t.Failed() && *keepDir != "" {
 		f.keepStatus()
@@ -423,7 +423,8 @@ func (f *fleet) until(what string, limit time.Duration, missing func() string) t
 }
 
 // settle waits until every running node reports no problems and every replica set is complete. A complete set has a
-// leader and as many voters as nodes exist, up to four. The nodes must also know each other's dedupe start times.
+// leader, and as many voters as the cluster has nodes, up to four. The nodes must also know each other's dedupe start
+// times.
 func (f *fleet) settle() time.Duration {
 	f.t.Helper()
 	return f.until("settle", f.settleTimeout, func() string {
@@ -447,8 +448,7 @@ func (f *fleet) acquaint() {
 	f.until("nodes know each other", settleTime, func() string { return unacquainted(f.alive()) })
 }
 
-// unacquainted returns two nodes. The first node does not know the dedupe start time of the second. If the first node
-// replaced a killed leader now, the outcome of writes in flight would be unknown.
+// unacquainted returns two nodes, of which the first does not know the dedupe start time of the second.
 func unacquainted(alive []*member) string {
 	own := map[string]string{} // the start time that each node reports for itself
 	seen := map[string]map[string]string{}
@@ -474,7 +474,7 @@ func unacquainted(alive []*member) string {
 	return ""
 }
 
-// still waits until settle succeeds and no replica has moved for a while.
+// still waits until settle succeeds and no replica has moved for some time.
 func (f *fleet) still() {
 	f.t.Helper()
 	was, since := "", time.Now()

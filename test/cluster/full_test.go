@@ -134,9 +134,9 @@ func (w *filler) check() {
 	t.Logf("%d rows were acknowledged, %d exist", len(w.acked), len(there))
 }
 
-// TestOneFullDisk checks that a full disk costs the cluster one node and causes no client errors. The node transfers
-// its leaderships and exits with one log line. If it is started on the full disk, it reports how much space is
-// missing. It starts again when there is enough space.
+// TestOneFullDisk checks that one full disk stops one node and causes no client errors. The node transfers its
+// leaderships and exits with one log line. If the node is started on the full disk, it reports how much space is
+// missing. The node starts again when the disk has enough space.
 func TestOneFullDisk(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "")
@@ -144,7 +144,7 @@ func TestOneFullDisk(t *testing.T) {
 		f.add()
 	}
 	small := f.nodes[3]
-	// While the node transfers its leaderships, flushes and compactions must not reduce the free space from 15% to 5%.
+	// During the transfer of leaderships, flushes and compactions must not reduce the free space from 15% to 5%.
 	ballast := small.smallDisk(384, 300)
 	for _, m := range f.nodes {
 		m.start()
@@ -171,7 +171,7 @@ func TestOneFullDisk(t *testing.T) {
 			t.Errorf("write after the node ended: %v", err)
 		}
 	}
-	rest := small.takeAll() // occupies the space that the node freed when it ended
+	rest := small.takeAll() // fills the space that the node freed when it ended
 	for range 3 {
 		if err := small.tryStart(); err == nil {
 			t.Fatal("the node started on a full disk")
@@ -189,9 +189,9 @@ func TestOneFullDisk(t *testing.T) {
 	w.check()
 }
 
-// TestAllDisksFull checks that a cluster whose disks are full rejects writes with a clear error, continues to serve
-// reads, and accepts writes again without intervention when there is space. Deletes succeed until almost no space is
-// left. On disks this small, that happens immediately.
+// TestAllDisksFull checks that a cluster with full disks rejects writes with a clear error and continues to serve
+// reads. When space is available, the cluster must accept writes again without intervention. Deletes succeed until
+// almost no space is left. On disks of this size, that happens immediately.
 func TestAllDisksFull(t *testing.T) {
 	if !*allDisks {
 		t.Skip("needs 4 GB of memory and -all-disks")

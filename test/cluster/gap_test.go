@@ -37,8 +37,8 @@ type written struct {
 	took  time.Duration
 }
 
-// gapLoad is a load of continuous writers. All of them write to the partition that is being split. With keys from the
-// whole ring, a small half would get too few writes to measure its gap.
+// gapLoad is a load of continuous writers. All writers write to the partition that is being split. With keys from the
+// whole ring, a small half would receive too few writes for a measurement of its gap.
 type gapLoad struct {
 	t     *testing.T
 	began time.Time
@@ -81,8 +81,8 @@ func (l *gapLoad) draw() (k int32, place uint64) {
 	}
 }
 
-// pause returns the longest time without a completed write in a token range, considering all gaps that overlap a time
-// window. pause also returns the longest duration of a write that completed in the window.
+// pause returns the longest time without a completed write in a token range, and the longest duration of a write that
+// completed in a time window. The first result covers all gaps that overlap the window.
 func (l *gapLoad) pause(in func(place uint64) bool, from, to time.Duration) (gap, longest time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,9 +100,10 @@ func (l *gapLoad) pause(in func(place uint64) bool, from, to time.Duration) (gap
 	return gap, longest
 }
 
-// TestSplitGap measures the longest time during a split in which no write to the new half completes, and the longest
-// duration of a write to it. It also measures both for the same tokens just before the split. Clients write to a
-// cluster of four nodes as fast as possible, or at the rate -gap-rate. The test fails if a write fails.
+// TestSplitGap measures the longest time during a split in which no write to the new half completes. It also measures
+// the longest duration of a write to the new half. For comparison, it measures both for the same tokens just before
+// the split. Clients write to a cluster of four nodes as fast as possible, or at the rate -gap-rate. The test fails if
+// a write fails.
 func TestSplitGap(t *testing.T) {
 	if *gapRounds == 0 {
 		t.Skip("measurement: needs -gap ROUNDS")

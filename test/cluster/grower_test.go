@@ -18,13 +18,13 @@ import (
 
 const (
 	// growers is the number of goroutines that fill, read, and empty the table. rowsEvery is the pause between two
-	// rows. readEvery is the pause between two reads while no rows are written.
+	// rows. readEvery is the pause between two reads when no goroutine writes rows.
 	growers   = 4
 	rowsEvery = 2 * time.Millisecond
 	readEvery = 200 * time.Millisecond
 	// rowsBefore is the number of rows before the table is filled. It is too small for a split.
 	rowsBefore = 1000
-	// rowBytes is the size of a row. One in keptOf rows stays when the table is emptied.
+	// rowBytes is the size of a row. When the table is emptied, one in keptOf rows stays.
 	rowBytes = 1000
 	keptOf   = 256
 )
@@ -36,8 +36,7 @@ const (
 	resting              // reads rows at a low rate
 )
 
-// grower fills a table through the Go driver, reads what it has written, and finally deletes most of it. Row k is
-// written once and deleted at most once.
+// grower fills a table through the Go driver, reads the written rows, and finally deletes most of them.
 type grower struct {
 	session *gocql.Session
 	l       *load
@@ -61,7 +60,7 @@ func startGrower(l *load, s *gocql.Session) *grower {
 	return g
 }
 
-// payload returns the value of a row, which is determined by the key and does not compress.
+// payload returns the incompressible value of a row, which the key determines.
 func payload(k int64) []byte {
 	rng := rand.New(rand.NewPCG(uint64(k), 77))
 	out := make([]byte, rowBytes)

@@ -30,22 +30,21 @@ var (
 // grownTable is the table that grows and shrinks.
 const grownTable = "load.grown"
 
-// growthConfig makes small tables behave like large tables. Partitions split at 1.6 MB, or when their leader receives
-// 100 request units per second; its followers serve three times as many reads. Neighbors that have been far below these
-// limits for four seconds merge.
+// growthConfig makes small tables behave like large tables. A partition splits at 1.6 MB, or when its leader receives
+// 100 request units per second. The followers of a partition serve three times as many reads as the leader. Neighbors
+// that have been far below these limits for four seconds merge.
 const growthConfig = "splits:\n  storage_cap: 2000000\n  request_units_per_second: 100\n" +
 	"merges:\n  idle_period: 4s\n"
 
-// shrinkTime is the maximum time within which a table must become two partitions again. Partition sizes are sizes on
-// disk, so compactions must first reclaim deleted data. At most two pairs merge concurrently.
+// shrinkTime is the time within which a table must return to two partitions. Partition sizes are sizes on disk, so
+// compactions must reclaim deleted data first. At most two pairs merge concurrently.
 const shrinkTime = 40 * time.Minute
 
-// TestGrowth checks that a table grows automatically from one partition to many as clients fill it, because of its
-// size and its load. The cluster grows from four nodes to six, and the table must return to two partitions when it is
-// emptied. During the test, four programs make requests of all kinds and check the results. There must be no errors
-// and no stale, lost, or altered rows. At the end, the partitions must cover the ring exactly once. With
-// -cluster.kill, a node is repeatedly killed in every phase. Requests may then fail, and acknowledged writes are
-// checked.
+// TestGrowth checks that a table grows automatically from one partition to many, because of its size and its load. The
+// cluster grows from four nodes to six, and the table must return to two partitions when it is emptied. During the
+// test, four programs make requests of all kinds and check the results. Clients must see no errors and no stale, lost,
+// or altered rows. At the end, the partitions must cover the ring exactly once. With -cluster.kill, a node is
+// repeatedly killed in every phase. Requests may then fail, but acknowledged writes must exist.
 func TestGrowth(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, growthConfig)
@@ -107,7 +106,7 @@ func atLeast(n, want int, of string) string {
 	return ""
 }
 
-// soak runs all programs that make requests, and the activities that run in parallel.
+// soak runs the programs that make requests and the activities that run in parallel.
 type soak struct {
 	l       *load
 	t       testing.TB
@@ -154,7 +153,7 @@ func (s *soak) asked() map[string]int64 {
 		"the Python driver": s.python.asked.Load(), "ilion bench": s.bench.asked.Load()}
 }
 
-// total returns the number of completed requests, except the requests of the test's own clients.
+// total returns the number of completed requests without the requests of the test's own clients.
 func (s *soak) total() (n int64) {
 	for name, asked := range s.asked() {
 		if !strings.Contains(name, "own") {
@@ -164,8 +163,8 @@ func (s *soak) total() (n int64) {
 	return n
 }
 
-// phase runs everything until the number of requests is reached and missing returns "". Nodes are killed during
-// changes of the given kinds.
+// phase runs everything until the programs have completed a number of requests and missing returns "". Nodes are
+// killed during changes of the given kinds.
 func (s *soak) phase(name string, requests int64, limit time.Duration, kinds []string, missing func() string) {
 	s.t.Helper()
 	s.l.mark(name)
@@ -224,7 +223,7 @@ func (s *soak) count() {
 	}
 }
 
-// The categories of balancing moves that soak counts: all moves, and moves that undo the previous move of the same
+// soak counts two categories of balancing moves: all moves, and moves that undo the previous move of the same
 // partition.
 const (
 	balanced     = "moved for balance"
@@ -255,7 +254,7 @@ func (s *soak) check() {
 	s.app.check(s.t)
 }
 
-// report logs the requests and the changes of partitions. report requires splits by size and by load, and merges.
+// report logs the requests and the changes of partitions. report requires merges, splits by size, and splits by load.
 func (s *soak) report(changes []admin.ChangeStatus) {
 	s.t.Helper()
 	s.count()

@@ -94,7 +94,7 @@ func (f *fleet) replayed() (n int) {
 	return n
 }
 
-// values returns the first two columns of all rows of a result, which are ints.
+// values maps the first column of each row of a result to the second column. Both columns are ints.
 func values(r *cqlwire.Result) map[int64]int64 {
 	out := map[int64]int64{}
 	for b := r.Cells; len(b) >= 16; b = b[16:] {
@@ -127,7 +127,7 @@ func createIndexes(f *fleet, round int) {
 
 // TestIndexAfterKilledBatches checks an index that is created immediately after a coordinator was killed in the middle
 // of LOGGED batches. In every table and on every node, the index must contain every row that exists after other nodes
-// have completed the batches, and each batch must be complete.
+// have completed the batches. Each batch must be complete.
 func TestIndexAfterKilledBatches(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")
@@ -167,8 +167,8 @@ func TestIndexAfterKilledBatches(t *testing.T) {
 	t.Logf("%d batches acknowledged, %d completed by other nodes", len(b.acked), finished)
 }
 
-// check compares the results of a node's indexes with scans of the tables, the tables with each other, and the tables
-// with the responses to clients.
+// check compares the results of a node's indexes with scans of the tables. It also compares the tables with each other
+// and with the responses to clients.
 func (b *batchers) check(t *testing.T, m *member) {
 	t.Helper()
 	conn := m.dial()

@@ -92,14 +92,14 @@ type receipt struct {
 	Over   map[string]string `json:"over"`
 }
 
-// Outcomes of a move.
+// These are the outcomes of a move.
 const (
 	moveUnknown = iota
 	moveDone
 	moveRefused
 )
 
-// itemMove is a request that moves an amount, or an audit.
+// itemMove is a request that moves an amount or reads all accounts.
 type itemMove struct {
 	receipt
 	ended      int
@@ -114,7 +114,7 @@ type itemLoad struct {
 	began   time.Time
 	stop    chan struct{}
 	clients sync.WaitGroup
-	ids     []string // of the nodes
+	ids     []string // node IDs
 
 	mu                               sync.Mutex
 	moves                            []*itemMove
@@ -140,7 +140,7 @@ func startItems(f *fleet) *itemLoad {
 		q := &restclient.Request{Method: http.MethodPost, Path: path, Key: key, Body: body}
 		f.until("make "+path, eventually.Limit, func() string {
 			status, _, err := c.Ask(t.Context(), q, nil)
-			if status == 201 || status == 409 { // created by an attempt that failed
+			if status == 201 || status == 409 { // a failed attempt has created it
 				return ""
 			}
 			return fmt.Sprintf("status %d, %v", status, err)
@@ -240,7 +240,7 @@ func (l *itemLoad) call(c *restclient.Client, m *itemMove, other string, fail bo
 	switch {
 	case err != nil || status == 408 || status == 429 || status >= 500:
 		return false
-	case status == 400: // on purpose, or because the machine was too busy to accept all operations of the request
+	case status == 400: // the procedure threw on purpose, or the machine was too busy
 		l.thrown.Add(1)
 		if m.ended = moveRefused; !fail && !bytes.Contains(raw, []byte("not accepted")) {
 			l.wrong("a procedure was rejected: %s", raw)
@@ -266,7 +266,7 @@ func (l *itemLoad) read(c *restclient.Client, key, id string) (a account, etag s
 	return a, h.Get("etag"), err == nil && status == 200
 }
 
-// batch moves an amount with a batch, conditional on the etags read before.
+// batch moves an amount with a batch that is conditional on the etags read before.
 func (l *itemLoad) batch(c *restclient.Client, m *itemMove) (answered bool) {
 	from, fromEtag, ok := l.read(c, m.Key, m.From)
 	to, toEtag, fine := l.read(c, m.Key, m.To)
@@ -407,8 +407,8 @@ func (l *itemLoad) all(key string) (accounts map[string]account, receipts map[st
 	}
 }
 
-// check checks a logical partition. Receipts must match the responses to clients, balances must match the receipts,
-// and all reads must be serializable in the order of time.
+// check checks a logical partition. Receipts must match the responses to clients, and balances must match the
+// receipts. All reads must be serializable in the order of time.
 func (l *itemLoad) check(key string) {
 	t := l.f.t
 	accounts, receipts := l.all(key)
@@ -468,9 +468,8 @@ func (l *itemLoad) changePartition(dice *rand.Rand, by *member) (what string) {
 	return changeTablePartition(dice, by, stockTable, l.ids)
 }
 
-// changeTablePartition requests a change of a partition of a table through a node of a cluster with the given node IDs.
-// A rejected request is skipped. Possible reasons are that another change is in progress or that the partition cannot
-// be split.
+// changeTablePartition requests a change of a table's partition through a node. ids lists the node IDs of the cluster.
+// A rejected request is skipped. For example, another change may be in progress, or the partition cannot be split.
 func changeTablePartition(dice *rand.Rand, by *member, table string, ids []string) (what string) {
 	ps := by.partitionsOf(table)
 	p := ps[dice.IntN(len(ps))]
@@ -502,9 +501,9 @@ func changeTablePartition(dice *rand.Rand, by *member, table string, ids []strin
 }
 
 // TestItemsOverKills checks items, batches, and stored procedures of competing HTTP clients while nodes are killed and
-// partitions of the container split, merge, and move. An acknowledged change must exist once, a rejected change must
-// not exist, and no change may exist in part. Unique keys must hold, sums must be correct at all times, and all reads
-// must be serializable in the order of time.
+// partitions of the container split, merge, and move. An acknowledged change must exist once, and a rejected change
+// must not exist. No change may exist in part. Unique keys must hold, and sums must always be correct. All reads must
+// be serializable in the order of time.
 func TestItemsOverKills(t *testing.T) {
 	rounds, pause := 1, int64(100)
 	if *long {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// meetTime is the timeout of the wait for a change of the required kind.
+	// meetTime is the maximum wait for a change of the required kind.
 	meetTime = 20 * time.Second
 	// killPause is the maximum of the random pause between the detection of a change and the kill.
 	killPause = 50 * time.Millisecond
@@ -29,9 +29,9 @@ type killer struct {
 	met map[string]int
 }
 
-// kill kills a node that takes part in a change of one of the kinds, and starts it again. kill never kills the first
-// node, because ilion bench is connected to it. It moves the clients of the load to other nodes first, but not the
-// clients of drivers.
+// kill kills a node that takes part in a change of one of the kinds, and starts the node again. kill never kills the
+// first node, because ilion bench is connected to that node. Before the kill, it moves the load's clients to other
+// nodes. It does not move the clients of drivers.
 func (k *killer) kill(phase string, kinds []string) {
 	f := k.l.f
 	f.t.Helper()
@@ -67,7 +67,7 @@ func (k *killer) kill(phase string, kinds []string) {
 	k.l.more(1500)
 }
 
-// concerns reports whether a node has or gets a replica of the partition that changes.
+// concerns reports whether a node has or will receive a replica of the partition that changes.
 func concerns(s *admin.Status, c *admin.ChangeStatus, node string) bool {
 	if c.From == node || c.To == node {
 		return true

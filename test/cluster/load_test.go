@@ -39,11 +39,11 @@ const (
 	counterKeys   = 4
 	// listLength is the length at which a new list is started.
 	listLength = 40
-	// registersAtOnce is the number of registers in use, each for registerTime. It is even, so that pairs end
-	// together.
+	// registersAtOnce is the number of registers in use at the same time, each for registerTime. The number is even,
+	// so pairs end together.
 	registersAtOnce = 6
 	registerTime    = time.Second
-	// stalenessMax is the maximum age of a read at ONE: the server's limit plus an allowance for a busy machine.
+	// stalenessMax is the maximum age of a read at ONE. It is the server's limit plus an allowance for a busy machine.
 	stalenessMax = 500*time.Millisecond + 500*time.Millisecond
 	errorsMax    = 20
 )
@@ -74,7 +74,7 @@ type sample struct {
 	took time.Duration
 }
 
-// load consists of clients that send requests continuously, and of the data that they know.
+// load consists of clients that send requests continuously, and of the data that these clients know.
 type load struct {
 	f     *fleet
 	t     testing.TB
@@ -112,7 +112,7 @@ type cell struct {
 	table   string
 	key     int64
 	tried   int64
-	unknown bool // a write failed: the key is not written again
+	unknown bool // a write failed, so the key is not written again
 	acked   []ack
 }
 
@@ -199,10 +199,10 @@ func (l *load) more(requests int64) {
 	})
 }
 
-// lasts runs the load for a while; the number of requests varies.
+// lasts runs the load for a given time. The number of requests varies.
 func (l *load) lasts(d time.Duration) { time.Sleep(d) }
 
-// unanswered records an error. It is an error of the test unless errors are allowed.
+// unanswered records an error. The error fails the test unless errors are allowed.
 func (l *load) unanswered(format string, args ...any) {
 	if l.uncertain.Load() {
 		l.tolerated.Add(1)

@@ -18,8 +18,8 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// TestTwoOfFour checks that writes and QUORUM reads are rejected as unavailable, with the correct numbers, while two of
-// four nodes are down. Everything must work again when one node has returned.
+// TestTwoOfFour checks that writes and QUORUM reads are rejected as unavailable while two of four nodes are down. The
+// errors must contain the correct numbers. Everything must work again when one node has returned.
 func TestTwoOfFour(t *testing.T) {
 	f := startFleet(t, 4, "")
 	a := f.nodes[0]
@@ -39,7 +39,7 @@ func TestTwoOfFour(t *testing.T) {
 		"read at QUORUM": "SELECT v FROM ks.t%d WHERE k = 1",
 	}
 	for i := range tables {
-		// The outcome of a write is unknown if the leader has not noticed the loss.
+		// The outcome of a write is unknown until the leader has noticed the loss.
 		f.until("the loss is noticed", eventually.Limit, func() string {
 			if err := unavailable(c, fmt.Sprintf(requests["write"], i)); err != nil {
 				return err.Error()
@@ -71,7 +71,7 @@ func TestTwoOfFour(t *testing.T) {
 	t.Logf("everything works %s after the start of the third node", time.Since(began).Round(time.Millisecond))
 }
 
-// unavailable runs a statement that must be rejected with the numbers of two nodes of four.
+// unavailable runs a statement that must be rejected because only two of four nodes are up.
 func unavailable(c *rawclient.Conn, text string) error {
 	_, err := process.Query(c, dberr.Quorum, text)
 	e := (*cqlwire.Error)(nil)
@@ -111,17 +111,17 @@ func TestFounderGone(t *testing.T) {
 	}
 }
 
-// TestMetaLost checks that data is served without the meta partition, and that schema changes wait and return a
+// TestMetaLost checks that the cluster serves data without the meta partition. Schema changes must wait and return a
 // matching error.
 func TestMetaLost(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
 	f.nodes[0].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
-	const tables = 12 // each table has one partition, because the cluster does not yet have more nodes than replicas
+	const tables = 12 // each table has one partition, because the cluster does not have more nodes than replicas yet
 	for i := range tables {
 		f.nodes[0].do(fmt.Sprintf("CREATE TABLE ks.t%d (k int PRIMARY KEY, v int)", i))
 	}
-	// The meta partition stays on the first four nodes; the tables spread over six nodes.
+	// The meta partition stays on the first four nodes, but the tables spread over six nodes.
 	f.add().start()
 	f.add().start()
 	f.still()
@@ -187,7 +187,7 @@ func servedWithout(f *fleet, s *admin.Status, lost []*member) []string {
 	return out
 }
 
-// whereabouts returns the nodes of each table of keyspace ks, starting with the leader according to s.
+// whereabouts maps each table of keyspace ks to its nodes. The leader according to s is first.
 func whereabouts(f *fleet, s *admin.Status) map[string][]int {
 	out := map[string][]int{}
 	for _, table := range s.Tables {

@@ -20,8 +20,8 @@ func (m *member) merge(table string, first, second uint64, more string) {
 		url.QueryEscape(table), first, second, more))
 }
 
-// TestMergeByHand checks that clients see no errors and no data is lost or duplicated while partitions that had split
-// merge again. One leader is killed after the request.
+// TestMergeByHand checks that partitions that had split can merge again. Clients must see no errors, and no data may
+// be lost or duplicated. One leader is killed after the request.
 func TestMergeByHand(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")

@@ -29,7 +29,7 @@ func (m *member) move(table string, id uint64, from, to, more string) {
 		url.QueryEscape(table), id, from, to, more))
 }
 
-// unmoved describes the position of a replica if it is not on node to or is still on node from.
+// unmoved describes the position of a replica that is not on node to or is still on node from.
 func (m *member) unmoved(table string, id uint64, from, to string) string {
 	for _, p := range m.partitionsOf(table) {
 		if p.ID != id {
@@ -63,8 +63,8 @@ func exchange(f *fleet, p admin.PartitionStatus) (from, to *member) {
 	return from, to
 }
 
-// TestMoveByHand checks that clients see no errors and no data is lost or duplicated while replicas, including the
-// leader, are moved, and the target node of one move is killed.
+// TestMoveByHand checks that clients see no errors and that no data is lost or duplicated while replicas are moved.
+// One of the replicas is the leader, and the target node of one move is killed.
 func TestMoveByHand(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 5, "")
@@ -105,8 +105,8 @@ func TestMoveByHand(t *testing.T) {
 	l.finish()
 }
 
-// TestMoveStream measures the transfer rate of a replica of some hundred MB to another node without a rate limit, and
-// the memory and disk usage. It needs the flag -stream-mb.
+// TestMoveStream measures the rate at which a replica of some hundred MB is transferred to another node without a rate
+// limit. It also measures the memory and disk usage.
 func TestMoveStream(t *testing.T) {
 	if *streamMB == 0 {
 		t.Skip("measurement: needs -stream-mb")

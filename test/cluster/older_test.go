@@ -21,7 +21,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// olderBin is a binary of an earlier build, whose nodes must work together with nodes of this build.
+// olderBin is a binary of an earlier build. Nodes of that build must work together with nodes of this build.
 var olderBin = flag.String("cluster.older", "", "binary of an earlier build")
 
 // sessionAt returns a client that connects to one node only.
@@ -58,9 +58,9 @@ func mixedFleet(t *testing.T) *fleet {
 }
 
 // TestOlderBuild checks that EXPLAIN, MaxRequestCharge, usage, and top work on nodes of this build regardless of the
-// builds of the leaders, or report that an older node does not support them. No result may be wrong, and no request
-// may exceed its charge limit. A charge limit on a write that an older leader evaluates after a read must always be
-// rejected.
+// leaders' builds. Otherwise, they must report that an older node does not support them. No result may be wrong, and
+// no request may exceed its charge limit. A write with a charge limit must be rejected if an older leader would
+// evaluate it after a read.
 func TestOlderBuild(t *testing.T) {
 	f := mixedFleet(t)
 	f.nodes[1].do("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",

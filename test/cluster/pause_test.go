@@ -13,9 +13,9 @@ import (
 // pauseTime is longer than the write timeout of 2 s.
 const pauseTime = 3 * time.Second
 
-// TestPausedMachine checks the behavior for clients when no node on a machine gets CPU time for longer than the write
-// timeout. The writes in flight must end with WRITE_TIMEOUT at the same time, about one per client. No data may be
-// lost, stale, or applied twice, and later requests must succeed.
+// TestPausedMachine checks the behavior for clients when all nodes of a machine get no CPU time for longer than the
+// write timeout. The writes in flight, about one per client, must end with WRITE_TIMEOUT at the same time. No data may
+// be lost, stale, or applied twice, and later requests must succeed.
 func TestPausedMachine(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 5, "")

@@ -28,8 +28,8 @@ var (
 // phaseTable is the table that is split, merged, and moved while nodes are killed.
 const phaseTable = "load.plain"
 
-// phases lists the phases of a change that are visible in the partition map of any node, by kind of change. Phases that
-// are too short to be visible are reached by the random pause before the kill.
+// phases lists, by kind of change, the phases that are visible in the partition map of any node. The random pause
+// before the kill reaches the phases that are too short to be visible.
 var phases = map[string][]string{
 	"split": {"ordered", "done"},
 	"merge": {"ordered", "freezing", "merging", "done"},
@@ -49,9 +49,9 @@ type phaseKill struct {
 type change struct {
 	what     string
 	id       uint64 // the left partition of a merge
-	leader   string // of the partition, or of the right partition of a merge
+	leader   string // leader of the partition, or of the right partition of a merge
 	replicas []admin.ReplicaStatus
-	source   string // of a move
+	source   string // source of a move
 	target   string
 	before   int // number of partitions
 	// completed is closed when the request for a merge has a response. The request waits until the replicas are on the
@@ -60,10 +60,10 @@ type change struct {
 	err       error
 }
 
-// TestKillInEveryPhase checks that clients see no errors, and that no data is lost, stale, or duplicated, when a node
-// is killed while a partition splits, merges, or moves. The node is the leader, a follower, the leader of the
-// metadata, or the source or target of the move, each in any phase. The short form kills the leader in a split and in
-// a merge.
+// TestKillInEveryPhase kills a node while a partition splits, merges, or moves. Clients must see no errors, and no
+// data may be lost, stale, or duplicated. The node is the leader, a follower, the leader of the metadata, or the
+// source or target of the move. The kill occurs in any phase. The short form of the test kills the leader in a split
+// and in a merge.
 func TestKillInEveryPhase(t *testing.T) {
 	n := 4
 	if *long {
@@ -118,8 +118,8 @@ func drawKills(rng *rand.Rand, n int) (out []phaseKill) {
 	return out
 }
 
-// killIn requests a change, kills a node in one of its phases, waits until the change has ended, and starts the node
-// again. killIn returns the role and the phase of the kill.
+// killIn requests a change, kills a node in one of the change's phases, waits until the change has ended, and starts
+// the node again. killIn returns the role and the phase of the kill.
 func (l *load) killIn(k phaseKill, rng *rand.Rand) string {
 	l.t.Helper()
 	f := l.f
@@ -185,7 +185,7 @@ func (l *load) draw(what string, rng *rand.Rand) *change {
 	c := &change{what: what, id: p.ID, leader: p.Leader, replicas: p.Replicas, before: len(ps),
 		completed: make(chan struct{})}
 	switch what {
-	case "merge": // if another node leads the right partition, that node must stop
+	case "merge": // another node that leads the right partition must stop
 		c.target = fmt.Sprint(ps[i+1].ID)
 		if rng.IntN(2) == 0 {
 			c.leader = ps[i+1].Leader
@@ -197,7 +197,8 @@ func (l *load) draw(what string, rng *rand.Rand) *change {
 	return c
 }
 
-// holder returns a node that has one of the replicas and is not excluded. It knows the middle of their partition.
+// holder returns a node that has one of the replicas and is not excluded. The node knows the middle of their
+// partition.
 func (l *load) holder(replicas []admin.ReplicaStatus, rng *rand.Rand, not ...*member) *member {
 	l.t.Helper()
 	var out []*member
@@ -250,7 +251,7 @@ func (l *load) victim(c *change, role string) *member {
 	return l.f.leader(phaseTable)
 }
 
-// recordsLeader returns the leader of the metadata: the node that leads one partition more than the tables have.
+// recordsLeader returns the leader of the metadata, which leads one partition more than the tables have.
 func (f *fleet) recordsLeader() *member {
 	for _, m := range f.alive() {
 		s, err := m.status()
@@ -277,7 +278,8 @@ func (f *fleet) recordsLeader() *member {
 	return nil
 }
 
-// await waits until a node sees a change in a phase, or past all visible phases, and returns that phase.
+// await waits until a node sees a change in a phase, or sees that the change has passed all visible phases. await
+// returns that phase.
 func (c *change) await(m *member, phase string) (seen string) {
 	eventually.Try(30*time.Second, func() string {
 		seen = c.phase(m)

@@ -34,7 +34,7 @@ const (
 	benchMax  = 3 * time.Minute
 )
 
-// pythonApp runs app.py, which does the same as app with the Python driver, until its standard input ends.
+// pythonApp runs app.py until its standard input ends. app.py does the same as app with the Python driver.
 type pythonApp struct {
 	l     *load
 	asked atomic.Int64

@@ -48,9 +48,9 @@ type feedReader struct {
 	// all is set if the reader reads all versions.
 	all bool
 
-	// at is the continuation token of the checkpoint. The following fields hold the state at the checkpoint: the
-	// number of changes of each item (-1 if it does not exist), the timestamp of its last change, and the timestamp of
-	// its key's last change.
+	// at is the continuation token of the checkpoint. The following fields hold the number of changes of each item at
+	// the checkpoint (-1 if the item does not exist), the timestamp of its last change, and the timestamp of its key's
+	// last change.
 	at     string
 	items  map[string]int
 	stamps map[string]int64
@@ -62,8 +62,8 @@ type feedReader struct {
 	finished              chan struct{}
 }
 
-// startReaders starts readers of both modes, through REST for the whole container and for parts of it, and through
-// CQL.
+// startReaders starts readers in both modes. The readers use REST for the whole container and for parts of the
+// container, and CQL.
 func (l *feedLoad) startReaders(now string, since time.Time) (out []*feedReader) {
 	add := func(name string, all bool, at string, fetch fetches) {
 		r := &feedReader{l: l, name: name, all: all, at: at, fetch: fetch, items: map[string]int{},
@@ -211,7 +211,7 @@ func (r *feedReader) run() {
 			return
 		}
 		if page.ended {
-			time.Sleep(200 * time.Millisecond) // as clients poll
+			time.Sleep(200 * time.Millisecond) // poll like a client
 		}
 	}
 }

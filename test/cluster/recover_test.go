@@ -58,7 +58,7 @@ func (m *member) survey() string {
 	return name
 }
 
-// applyKilled applies a plan to a directory and is killed repeatedly while it applies the plan.
+// applyKilled applies a plan to a directory. The process is killed repeatedly while it applies the plan.
 func (m *member) applyKilled(plan string) {
 	m.f.t.Helper()
 	for wait := 5 * time.Millisecond; ; wait += wait / 2 {
@@ -80,7 +80,7 @@ func (m *member) applyKilled(plan string) {
 	}
 }
 
-// comesBack starts a node that was declared lost on its old directory. The node must end with an explanation.
+// comesBack starts a node that was declared lost on its old directory. The node must exit with an explanation.
 func (m *member) comesBack(text string) {
 	m.f.t.Helper()
 	ready := m.launch("--internal", m.inner())
@@ -95,9 +95,9 @@ func (m *member) comesBack(text string) {
 	}
 }
 
-// TestRecoverTwoOfFour checks that no acknowledged write is lost when two of four nodes and their disks are lost while
-// tables are written and split. The recovery commands of the survivors are killed repeatedly. A lost node that returns
-// must be rejected. The test also checks the errors from the commands.
+// TestRecoverTwoOfFour checks that no acknowledged write is lost when two of four nodes lose their disks. During the
+// loss, clients write and split tables. The recovery commands of the survivors are killed repeatedly. A lost node that
+// returns must be rejected. The test also checks the errors from the commands.
 func TestRecoverTwoOfFour(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
@@ -136,7 +136,7 @@ func TestRecoverTwoOfFour(t *testing.T) {
 	f.refuses("is not in the plan", "recover", "apply", "--yes", "--plan", plan, "--data", old)
 	a.applyKilled(plan)
 	a.start()
-	b.comesBack("apply it there") // this step was omitted
+	b.comesBack("apply it there") // this step was omitted on the node
 	a.kill()
 	b.applyKilled(plan)
 	f.must("recover", "apply", "--yes", "--plan", plan, "--data", a.dir)
@@ -192,9 +192,9 @@ func (f *fleet) recoverHere(lost []string, left ...*member) string {
 	return f.must(args...)
 }
 
-// TestRecoverOneOfFour checks that, after the loss of three of four nodes, the last node serves all data that it had
-// applied or logged. Of the acknowledged writes, only those after the last write that the plan names may be missing.
-// The cluster must be able to grow to four nodes again.
+// TestRecoverOneOfFour checks that the last of four nodes serves all data that it had applied or logged after the
+// other three nodes are lost. Only acknowledged writes after the last write that the plan names may be missing. The
+// cluster must be able to grow to four nodes again.
 func TestRecoverOneOfFour(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
@@ -259,8 +259,9 @@ func TestRecoverOneOfFour(t *testing.T) {
 	}
 }
 
-// TestRecoverThreeOfSeven checks the loss of the four of seven nodes that have a replica of a partition. Only the rows
-// of that partition, which the plan names, may be missing. The cluster must serve all tables afterward and grow again.
+// TestRecoverThreeOfSeven checks the loss of four of seven nodes. The lost nodes hold all replicas of a partition.
+// Only the rows of that partition, which the plan names, may be missing. Afterward, the cluster must serve all tables
+// and grow again.
 func TestRecoverThreeOfSeven(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 7, "")
@@ -274,7 +275,7 @@ func TestRecoverThreeOfSeven(t *testing.T) {
 		process.Do(t, c, fmt.Sprintf("INSERT INTO ks.t (k) VALUES (%d)", k),
 			fmt.Sprintf("INSERT INTO ks.u (k) VALUES (%d)", k))
 	}
-	f.equal("ks", "t", "u") // so that each replica has all rows
+	f.equal("ks", "t", "u") // ensure that each replica has all rows
 	s, err := a.status()
 	if err != nil {
 		t.Fatal(err)
@@ -352,8 +353,8 @@ func goneSpans(t *testing.T, plan, table string) (out [][2]int64) {
 	return out
 }
 
-// TestRecoverHalfway checks that no data is lost when nodes end repeatedly in the middle of splits and merges. Each
-// time, two of four nodes are lost, and two new nodes replace them.
+// TestRecoverHalfway checks that no data is lost when nodes end repeatedly during splits and merges. Each time, two of
+// four nodes are lost, and two new nodes replace them.
 func TestRecoverHalfway(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")
@@ -379,7 +380,7 @@ func TestRecoverHalfway(t *testing.T) {
 		for i := range tables {
 			name := fmt.Sprintf("ks.t%d", i)
 			ps := alive[0].partitionsOf(name)
-			go func() { // either of the two, at about the same time; some are rejected
+			go func() { // both changes start at about the same time, and some are rejected
 				if len(ps) > 1 {
 					_ = process.TryOrder(alive[0].dir,
 						fmt.Sprintf("/partition/merge?table=%s&partition=%d&with=%d&now=true",

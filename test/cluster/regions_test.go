@@ -35,8 +35,8 @@ func (f *fleet) inRegion(region string) *member {
 	return m
 }
 
-// settleRegions waits until the first nodes, which are in the home region, hold all replicas, and all running nodes
-// are up.
+// settleRegions waits until the first nodes, which are in the home region, hold all replicas, and until all running
+// nodes are up.
 func (f *fleet) settleRegions(home int) {
 	f.t.Helper()
 	f.until("settle", f.settleTimeout, func() string {
@@ -76,7 +76,7 @@ func (h *hosts) ObserveQuery(_ context.Context, q gocql.ObservedQuery) {
 }
 
 // regionSession connects the Go driver to the nodes of one data center. The contact points are nodes of the home
-// region: the driver learns the data centers from system.peers.
+// region, because the driver learns the data centers from system.peers.
 func regionSession(f *fleet, dc string, o gocql.QueryObserver, contacts ...*member) *gocql.Session {
 	f.t.Helper()
 	var at []string
@@ -101,9 +101,9 @@ func regionSession(f *fleet, dc string, o gocql.QueryObserver, contacts ...*memb
 }
 
 // TestGatewayRegion checks a cluster with three nodes in one region and one node in another region, which forwards the
-// requests of its clients. A client that prefers the second region must reach only that node and read what it has
-// written, even while the leader of the data fails, and after the node was killed. The node must hold no rows and must
-// not vote. The region can be removed when its node has left.
+// requests of its clients. A client that prefers the second region must reach only that node, and must read what it
+// has written. This must hold while the leader of the data fails and after the node was killed. The node must hold no
+// rows and must not vote. The region can be removed when its node has left.
 func TestGatewayRegion(t *testing.T) {
 	f := newFleet(t, "")
 	for range 3 {
@@ -172,7 +172,7 @@ func TestGatewayRegion(t *testing.T) {
 	g.more(100)
 	leader.start()
 	f.settleRegions(3)
-	// The node itself is killed. Its clients wait until it is back.
+	// The node itself is killed, and its clients wait until it is back.
 	stop()
 	far.kill()
 	f.refuses(`cannot remove region "eu": it has 1 node`, "region", "remove", "eu", "--yes", "--data", us[0].dir)
@@ -297,7 +297,7 @@ func (g *gatewayLoad) more(n int64) {
 	})
 }
 
-// checkStatus checks that status shows the region of each node, and no replica on a node.
+// checkStatus checks that the status shows the region of each node and no replica on the distant node.
 func (g *gatewayLoad) checkStatus(far *member) {
 	g.f.t.Helper()
 	s, err := far.status()
@@ -322,8 +322,8 @@ func (g *gatewayLoad) checkStatus(far *member) {
 	}
 }
 
-// onlyMetadata checks that the data directory of a stopped node contains only a learner of the meta partition, and that
-// the voters are on other nodes.
+// onlyMetadata checks that the data directory of a stopped node contains only a learner of the meta partition. It also
+// checks that the voters are on other nodes.
 func (g *gatewayLoad) onlyMetadata(far *member, home []*member) {
 	g.f.t.Helper()
 	s, err := recovery.Inspect(far.dir, time.Now())
@@ -349,9 +349,9 @@ func (g *gatewayLoad) onlyMetadata(far *member, home []*member) {
 // wanDelay is the latency between the regions of TestGatewayLatency in each direction.
 const wanDelay = 40 * time.Millisecond
 
-// TestGatewayLatency measures requests through the node of another region, before and after the leader has changed. The
-// node does not know the new leader, but must not send a request twice. The test also checks that the home region works
-// while the connection is cut, and that the node works when the connection is back.
+// TestGatewayLatency measures requests through the node of another region before and after a change of the leader. The
+// node does not know the new leader, but must not send a request twice. The test also checks that the home region
+// works while the connection is cut. When the connection is back, the distant node must work.
 func TestGatewayLatency(t *testing.T) {
 	f := newFleet(t, "")
 	f.wan = wan.New(t, 2)

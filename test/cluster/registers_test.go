@@ -49,8 +49,8 @@ func (in input) String() string {
 		fmt.Sprint("create ", in.to)}[in.do]
 }
 
-// registerTable returns the table of a register. There are two tables with separate partitions: the registers k and
-// k^1 are therefore never in the same partition.
+// registerTable returns the table of a register. The two tables have separate partitions, so the registers k and k^1
+// are never in the same partition.
 func registerTable(key int64) string { return [...]string{"load.registers", "load.twins"}[key&1] }
 
 // text returns the statement for in.
@@ -78,7 +78,7 @@ func together(ins ...input) string {
 	return b + "APPLY BATCH"
 }
 
-// registers is the specification: a register holds one value, and every operation takes effect at one point between
+// registers is the specification. A register holds one value, and every operation takes effect at one point between
 // its call and its return. An operation with an unknown outcome takes effect at one point after its call, or never.
 var registers = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{int64(absent)} },

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestWipe checks that a node whose disk was wiped returns as a new node, that the replicas of the old node are
-// rebuilt on it, and that the old node can be removed.
+// TestWipe checks that a node with a wiped disk returns as a new node. The cluster must rebuild the old node's
+// replicas on the new node, and the old node can then be removed.
 func TestWipe(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "cluster:\n  rebuild_delay: 2s\n")
@@ -63,7 +63,7 @@ func (f *fleet) remainingReplicas(id string) string {
 	return ""
 }
 
-// TestDecommission checks that no client of the other nodes sees an error while one of five nodes is decommissioned.
+// TestDecommission checks that clients of the other nodes see no errors while one of five nodes is decommissioned.
 func TestDecommission(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 5, "")
@@ -77,7 +77,7 @@ func TestDecommission(t *testing.T) {
 	f.without(m)[0].order("decommission", id)
 	f.until("the node has no replicas", settleTime, func() string {
 		if f.nodes[0] == m {
-			f.nodes[0], f.nodes[1] = f.nodes[1], f.nodes[0] // requested from a node that stays
+			f.nodes[0], f.nodes[1] = f.nodes[1], f.nodes[0] // the request goes to a node that stays
 		}
 		return f.remainingReplicas(id)
 	})

@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// gate is a proxy for the internal address of a node, which can also act as a firewall.
+// gate is a proxy and a firewall for the internal address of a node.
 type gate struct {
 	t      testing.TB
 	at, to string
@@ -28,7 +28,7 @@ type gate struct {
 	conns    map[net.Conn]bool
 }
 
-// gated puts a gate before a node that has not been started. The other nodes use the gate's address.
+// gated puts a gate in front of a node that has not been started. The other nodes use the gate's address.
 func gated(m *member) *gate {
 	m.f.t.Helper()
 	g := &gate{t: m.f.t, at: fmt.Sprintf("%s:%d", m.ip, innerPort+1), to: m.inner(), conns: map[net.Conn]bool{}}
@@ -100,8 +100,9 @@ func (g *gate) shut() {
 	clear(g.conns)
 }
 
-// TestRefusedIsNotDeath checks a live leader whose address refuses connections, for example because a proxy was
-// restarted or a firewall rejects them. It must not serve a QUORUM read that misses an acknowledged write.
+// TestRefusedIsNotDeath checks a live leader whose address refuses connections. For example, a proxy may have
+// restarted, or a firewall may reject the connections. The leader must not serve a QUORUM read that misses an
+// acknowledged write.
 func TestRefusedIsNotDeath(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, "")

@@ -16,8 +16,8 @@ var (
 	clients  = flag.Int("clients", 24, "number of clients of a test under load")
 )
 
-// TestRestartEach checks that clients of the other nodes see no errors while nodes are restarted in turn; with
-// -cluster.long, each of four nodes.
+// TestRestartEach checks that clients of the other nodes see no errors while nodes are restarted in turn. With
+// -cluster.long, the test restarts each of four nodes.
 func TestRestartEach(t *testing.T) {
 	f := startFleet(t, 4, "")
 	l := startLoad(f, *clients, 0)
@@ -45,8 +45,8 @@ func TestRestartEach(t *testing.T) {
 	l.finish()
 }
 
-// TestKillLeader checks that clients of the other nodes see no errors when a leader is killed, and that all requests
-// complete within the limit for a refused connection.
+// TestKillLeader checks that clients of the other nodes see no errors when a leader is killed. All requests must
+// complete within the time limit for a refused connection.
 func TestKillLeader(t *testing.T) {
 	f := startFleet(t, 4, "")
 	l := startLoad(f, *clients, 0)
@@ -95,7 +95,7 @@ func TestJoin(t *testing.T) {
 	l.finish()
 }
 
-// TestPause checks the time limit for a silent leader, which is replaced after a timeout.
+// TestPause checks that a silent leader is replaced within the time limit.
 func TestPause(t *testing.T) {
 	f := startFleet(t, 4, "")
 	l := startLoad(f, *clients, 0)

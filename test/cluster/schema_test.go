@@ -17,8 +17,8 @@ import (
 
 var tablesFlag = flag.Int("tables", 40, "number of tables that TestSchemaFromAll creates")
 
-// TestSchemaFromAll checks that concurrent schema changes from all nodes result in one schema that contains all of
-// them, and measures the changes.
+// TestSchemaFromAll measures concurrent schema changes from all nodes, and checks that they result in one schema with
+// all changes.
 func TestSchemaFromAll(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")

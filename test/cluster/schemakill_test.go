@@ -26,9 +26,9 @@ import (
 
 var schemaKills = flag.Int("schema-kills", 6, "number of kills of TestSchemaThroughKills")
 
-// designer changes a separate set of objects through any node, one statement after another, and keeps the expected
-// schema. It repeats a failed statement on another node until it succeeds; an abandoned attempt must not take effect
-// after the success.
+// designer changes a separate set of objects through any node, one statement at a time. designer keeps the expected
+// schema. It repeats a failed statement on another node until the statement succeeds. An abandoned attempt must not
+// take effect after the success.
 type designer struct {
 	f    *fleet
 	lane int
@@ -49,8 +49,8 @@ type design struct {
 	last    int
 }
 
-// do runs a statement until it succeeds. A repeated attempt may find that the change has already been made. Its error
-// then contains done.
+// do runs a statement until it succeeds. If the change has already been made, the error of a repeated attempt contains
+// done.
 func (d *designer) do(text, done string) {
 	for attempt := 0; ; attempt++ {
 		if d.conn == nil {
@@ -197,10 +197,10 @@ func (d *designer) rows(c *rawclient.Conn, where, name, condition string, want m
 	}
 }
 
-// TestSchemaThroughKills checks that schema changes, two at a time through all nodes, happen once or not at all. Nodes
-// are killed in the middle of the changes, and other nodes are offline. At the end, all nodes must have the requested
-// schema. Every index must be built and find all rows. Truncated and dropped data must be gone, and no node may have a
-// replica that the map does not contain.
+// TestSchemaThroughKills checks that schema changes are made once or not at all. Two changes at a time run through all
+// nodes. During the changes, nodes are killed, and other nodes are offline. At the end, all nodes must have the
+// requested schema. Every index must be built and must find all rows. Truncated and dropped data must be gone, and no
+// node may have a replica that the map does not contain.
 func TestSchemaThroughKills(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")
@@ -307,8 +307,8 @@ func TestSchemaThroughKills(t *testing.T) {
 }
 
 // TestSchemaAfterAbsence checks that a node that was offline during schema changes does not reject requests because of
-// its old schema. The first requests name objects that were created during that time. Conditional creations and drops
-// must be evaluated against the current schema.
+// its old schema. The first requests name objects that were created while the node was offline. Conditional creations
+// and drops must be evaluated against the current schema.
 func TestSchemaAfterAbsence(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")
@@ -318,7 +318,7 @@ func TestSchemaAfterAbsence(t *testing.T) {
 	for round := range 3 {
 		away.kill()
 		f.nodes[0].do("DROP TABLE ks.old")
-		for i := range 10 { // so that the node takes some time to catch up
+		for i := range 10 { // these changes make the node take some time to catch up
 			f.nodes[0].do(fmt.Sprintf("CREATE TABLE ks.t%d_%d (k int PRIMARY KEY, v int)", round, i))
 		}
 		away.start()

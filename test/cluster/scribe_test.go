@@ -30,7 +30,8 @@ type scribe struct {
 // lookEvery is the polling interval. Splits take about 100 ms.
 const lookEvery = 20 * time.Millisecond
 
-// scenes holds, by kind of change, the pattern that the list of partitions or the status must match to be saved.
+// scenes holds, by kind of change, the pattern that the list of partitions or the status must match before it is
+// saved.
 var scenes = map[string]*regexp.Regexp{
 	"split": regexp.MustCompile("splits at "),
 	"move":  regexp.MustCompile("In progress .* move of .* of " + grownTable),
@@ -66,8 +67,8 @@ func (s *scribe) end() {
 	s.wg.Wait()
 }
 
-// look polls the status and saves it if it shows a new kind of change. A change that has ended before the commands run
-// is not saved, but a later change will be.
+// look polls the status and saves the status if it shows a new kind of change. If a change has ended before the
+// commands run, look saves a later change instead.
 func look(f *fleet, web string, left map[string]*regexp.Regexp) {
 	now, err := f.nodes[0].status()
 	if err != nil {

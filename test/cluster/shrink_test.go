@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// TestShrink checks that a table of a cluster of processes splits by its size and manually, and returns to one
-// partition automatically when its rows are deleted. A checked load runs without errors during that time, and the
-// history must contain the causes.
+// TestShrink checks that a table in a cluster of processes splits by size and by request. The table must return to one
+// partition when its rows are deleted. During that time, a checked load must run without errors. The history must
+// contain the causes of all changes.
 func TestShrink(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 3, "splits:\n  storage_cap: 1000000\n  request_units_per_second: -1\n"+

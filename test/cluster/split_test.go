@@ -45,8 +45,8 @@ func splitOrder(table string, id uint64) string {
 	return fmt.Sprintf("/partition/split?table=%s&partition=%d&now=true", url.QueryEscape(table), id)
 }
 
-// TestSplitByHand checks that clients see no errors and no data is lost or duplicated while tables split. One of them
-// splits into eight partitions, and a leader is killed between the order and the split.
+// TestSplitByHand checks that clients see no errors and that no data is lost or duplicated while tables split. One
+// table splits into eight partitions. A leader is killed between the order and the split.
 func TestSplitByHand(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")

@@ -50,8 +50,8 @@ type tableReader struct {
 	text string
 	dice *rand.Rand
 
-	// state is the paging state of the checkpoint. rows holds the values at the checkpoint, and came holds the number
-	// of occurrences of each value.
+	// state is the paging state of the checkpoint. rows holds the values at the checkpoint. came holds the number of
+	// occurrences of each value.
 	state []byte
 	rows  map[rowAt]int32
 	came  map[int32]int
@@ -97,7 +97,7 @@ func (r *tableReader) page(m *member, state []byte) (page []changedRow, next []b
 	return changedRows(result, r.all), result.PagingState, true
 }
 
-// changedRows decodes k, c, s, and v. With all, it also decodes the metadata of all changes.
+// changedRows decodes k, c, s, and v. If all is set, it also decodes the metadata of all changes.
 func changedRows(result *cqlwire.Result, all bool) (out []changedRow) {
 	cells := result.Cells
 	text := func() (b []byte) {
@@ -150,7 +150,7 @@ func (r *tableReader) run() {
 		page, next, ok := r.page(nodes[node], state)
 		if !ok {
 			node = (node + 1) % len(nodes)
-			time.Sleep(20 * time.Millisecond) // the node is down or leads nothing
+			time.Sleep(20 * time.Millisecond) // the node is down or leads no partition
 			continue
 		}
 		r.pages++
@@ -171,13 +171,13 @@ func (r *tableReader) run() {
 			return
 		}
 		if len(page) == 0 {
-			time.Sleep(100 * time.Millisecond) // as clients poll
+			time.Sleep(100 * time.Millisecond) // poll like a client
 		}
 	}
 }
 
-// take checks a change against the earlier changes and applies it. Write times only increase, so a deletion deletes all
-// earlier data.
+// take checks a change against the earlier changes and applies it. Write times only increase, so a deletion deletes
+// all earlier data.
 func (r *tableReader) take(c *changedRow) {
 	r.changes++
 	was, there := r.rows[c.row]
@@ -224,13 +224,13 @@ func (r *tableReader) finish() {
 		r.pages, r.again)
 }
 
-// TestTableChangesOverKills checks that the feed of a CQL table with cdc = true contains all changes completely, in
-// order, and once per sequence of paging states. The changes affect rows, cells, ranges, whole keys, and static
-// columns, with conditions and in batches. Readers follow the whole table or token ranges and sometimes return to their
-// last checkpoint. In the meantime, nodes are killed, and partitions split, merge, and move. At the end, the readers'
-// copies and the materialized view must equal the table.
+// TestTableChangesOverKills checks that the feed of a CQL table with cdc = true contains all changes in order, and
+// once per sequence of paging states. Conditional statements and batches change rows, cells, ranges, whole keys, and
+// static columns. Readers follow the whole table or token ranges and sometimes return to their last checkpoint. During
+// the test, nodes are killed, and partitions split, merge, and move. At the end, the readers' copies and the
+// materialized view must equal the table.
 func TestTableChangesOverKills(t *testing.T) {
-	f := startFleet(t, 5, "") // replica sets have four replicas, and replicas need a node to which they can move
+	f := startFleet(t, 5, "") // replica sets have four replicas, and a replica can move only to a fifth node
 	f.nodes[0].do("CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}",
 		"CREATE TABLE shop.rows (k int, c int, s int static, v int, PRIMARY KEY (k, c)) WITH cdc = true",
 		"CREATE MATERIALIZED VIEW shop.by_value AS SELECT k, c, v FROM shop.rows WHERE k IS NOT NULL AND "+
@@ -338,7 +338,7 @@ func (l *tableLoad) contents() map[rowAt]int32 {
 	return out
 }
 
-// staticsOf returns the non-null second columns of rows by the first column.
+// staticsOf maps the first column of rows to the second column if the second column is not null.
 func staticsOf(r *cqlwire.Result) map[int32]int32 {
 	out := map[int32]int32{}
 	for cells := r.Cells; len(cells) > 0; {

@@ -29,7 +29,7 @@ type tableLoad struct {
 	wrote map[int32]rowAt
 }
 
-// statement draws a statement, and the values that it leaves in rows if it is executed.
+// statement draws a statement and the values that it leaves in rows.
 func (l *tableLoad) statement(dice *rand.Rand) (text string, wrote map[int32]rowAt) {
 	k, c, v := dice.Int32N(tableKeys), dice.Int32N(tableRows), l.value.Add(1)
 	insert := func(k, c, v int32) string {
@@ -108,7 +108,7 @@ func (l *tableLoad) until(n int64) {
 		if now := l.acked.Load(); now != last {
 			last, since = now, time.Now()
 		}
-		if time.Since(since) > 10*time.Minute { // on a shared machine
+		if time.Since(since) > 10*time.Minute { // allow for a shared machine
 			l.f.t.Fatalf("no statement was acknowledged for ten minutes, at %d", last)
 		}
 		time.Sleep(20 * time.Millisecond)

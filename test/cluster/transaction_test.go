@@ -27,7 +27,7 @@ const (
 	txnKills    = 6
 )
 
-// transferText returns a transaction that moves an amount and writes a receipt, which is counted.
+// transferText returns a transaction that moves an amount and writes a receipt. Receipts are counted.
 func transferText(owner, from int, amount int64, receipt string) string {
 	account := func(a int) string { return fmt.Sprintf("owner = %d AND name = 'a%d'", owner, a%txnAccounts) }
 	return fmt.Sprintf(`BEGIN TRANSACTION
@@ -51,9 +51,9 @@ func cellsOf(r *cqlwire.Result) (out [][]byte) {
 	return out
 }
 
-// TestTransactionsOverKills checks that transactions of competing clients preserve a sum and are atomic and applied
-// once while nodes are killed in turn. Every acknowledged transfer must have a receipt, and the number of receipts must
-// equal the counter.
+// TestTransactionsOverKills checks that transactions of competing clients are atomic, are applied once, and preserve a
+// sum. During the test, nodes are killed in turn. Every acknowledged transfer must have a receipt, and the number of
+// receipts must equal the counter.
 func TestTransactionsOverKills(t *testing.T) {
 	onlyLong(t)
 	f := startFleet(t, 4, "")

@@ -68,11 +68,11 @@ func TestUpgradeFromOlder(t *testing.T) {
 	rollingUpgrade(t, *olderBin, process.Binary(t), feature.Range{Newest: feature.Newest})
 }
 
-// rollingUpgrade checks that a cluster can move from one build to another, node by node and back and forth, without
-// client errors. The level must not change until an operator requests the next level and every node supports it. After
-// that, the older build must be rejected with an explanation, on a directory of this cluster and on an empty directory.
-// Newest of the levels is the newest level of the newer build. Oldest is the level of the older build, or 0 for
-// the level of a cluster that it founds.
+// rollingUpgrade checks that a cluster can move back and forth between two builds, node by node, without client
+// errors. The level must not change until an operator requests the next level and every node supports it. After that,
+// the older build must be rejected with an explanation, on a directory of this cluster and on an empty directory.
+// levels.Newest is the newest level of the newer build. levels.Oldest is the level of the older build, or 0 for the
+// level of a cluster that the older build creates.
 func rollingUpgrade(t *testing.T, older, newer string, levels feature.Range) {
 	f := newFleet(t, "")
 	for range 4 {

@@ -18,8 +18,8 @@ import (
 )
 
 // TestViewsAfterKilledLeaders checks that a view agrees with its base on every node some time after leaders of both
-// were killed. They are killed in the middle of writes that move rows in the view. Other nodes must deliver the pending
-// updates from the hints.
+// tables were killed. The leaders are killed during writes that move rows in the view. Other nodes must deliver the
+// pending updates from the hints.
 func TestViewsAfterKilledLeaders(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 4, "")
@@ -74,8 +74,8 @@ func TestViewsAfterKilledLeaders(t *testing.T) {
 	}
 }
 
-// pairs returns the first two columns of all rows of a result, which are ints. Rows without the second column are
-// omitted. Duplicate rows have -1.
+// pairs maps the first column of each row of a result to the second column. Both columns are ints. Rows without the
+// second column are omitted. Duplicate rows get the value -1.
 func pairs(r *cqlwire.Result) map[int64]int64 {
 	out := map[int64]int64{}
 	for cells := r.Cells; len(cells) > 0; {

@@ -2,8 +2,8 @@
 
 //go:build integration
 
-// Package compat checks that tools for Cassandra work. run.sh installs and runs applications that use drivers, object
-// mappers, frameworks, and cqlsh. The tests in this package need only Go.
+// Package compat checks that tools for Cassandra work. run.sh installs and runs cqlsh, and applications that use
+// drivers, object mappers, and frameworks. The tests in this package need only Go.
 package compat
 
 import (
@@ -51,9 +51,9 @@ func nodetoolRows(t *testing.T) (names, answers []string) {
 	return names, slices.Compact(answers)
 }
 
-// TestNodetoolPage checks that docs/nodetool.md lists every nodetool command of Cassandra 5.0.5 once, and that the
-// page names only existing commands, tables, and metrics. Commands of the binary must have help, tables must be
-// readable from a node with release 5.0, and metrics must be exported or described in docs/metrics.md.
+// TestNodetoolPage checks that docs/nodetool.md lists every nodetool command of Cassandra 5.0.5 once. The page must
+// name only existing commands, tables, and metrics. Commands of the binary must have help, and a node with release 5.0
+// must be able to read the tables. Metrics must be exported or described in docs/metrics.md.
 func TestNodetoolPage(t *testing.T) {
 	names, answers := nodetoolRows(t)
 	list, err := os.ReadFile(filepath.Join("testdata", "nodetool.txt"))
@@ -117,7 +117,7 @@ func TestNodetoolPage(t *testing.T) {
 	}
 }
 
-// page returns a node's response to a GET.
+// page returns a node's response to a GET request.
 func page(t *testing.T, url string) string {
 	t.Helper()
 	r, err := http.Get(url)

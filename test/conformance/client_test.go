@@ -336,7 +336,7 @@ func appendLong(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
 }
 
-// appendValue appends a recorded value: hex text, null, or "unset".
+// appendValue appends a recorded value, which is hex text, null, or "unset".
 func appendValue(b []byte, v *string) ([]byte, error) {
 	if v == nil {
 		return append(b, 0xff, 0xff, 0xff, 0xff), nil

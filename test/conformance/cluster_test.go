@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// sampled determines the part of the recordings that a cluster replays without -stir: one in sampled tests.
+// sampled determines the part of the recordings that a cluster replays without -stir. The cluster replays one in
+// sampled tests.
 const sampled = 12
 
 // TestCluster replays the scenarios on four nodes and checks that every node responds like a standalone node. To

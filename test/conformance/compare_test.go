@@ -149,8 +149,8 @@ func texts(a answer, vol map[string]bool) [][]string {
 	return out
 }
 
-// forgive accepts cells of a column that differ from the recording if they have the same length and alike returns
-// true.
+// forgive accepts cells of a column that differ from the recording. The cells must have the same length, and alike
+// must return true.
 func forgive(want, have [][]string, column int, alike func(want, have string) bool) {
 	for i := range min(len(want), len(have)) {
 		if column >= len(want[i]) || column >= len(have[i]) {
@@ -162,8 +162,8 @@ func forgive(want, have [][]string, column int, alike func(want, have string) bo
 	}
 }
 
-// closeTTLs accepts remaining times to live that are up to ten seconds lower than recorded. Both values are in
-// hexadecimal. They are 32-bit integers or lists of 32-bit integers.
+// closeTTLs accepts remaining times to live that are up to ten seconds lower than recorded. Both values are 32-bit
+// integers, or lists of 32-bit integers, in hexadecimal.
 func closeTTLs(want, have string) bool {
 	for ; len(want) >= 8; want, have = want[8:], have[8:] {
 		w, err1 := strconv.ParseUint(want[:8], 16, 32)
@@ -182,7 +182,7 @@ var (
 )
 
 // bothOfTheClock accepts a timestamp that the server assigned during the recording if the actual timestamp was
-// assigned during the replay. It accepts single timestamps and lists with the same count, lengths, nulls, and
+// assigned during the replay. It accepts single timestamps, and lists with the same count, lengths, nulls, and
 // equalities. Timestamps that a client assigned must be equal.
 func bothOfTheClock(want, have string) bool {
 	if len(want) == 16 {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package conformance replays exchanges that were recorded from a real Apache Cassandra and compares every response.
-// The recordings are from version 4.0; recordings of roles and permissions are from 5.0.5 (the files that end in 50).
-// TestRelease50 does the same with all recordings of 5.0.5.
+// The recordings of roles and permissions are from version 5.0.5 (the files that end in 50). All other recordings are
+// from version 4.0. TestRelease50 does the same with all recordings of 5.0.5.
 //
 // The scenarios written for this project are in testdata. The recordings of public test suites are outside the
-// repository, in ../shared/conformance (or ILION_CONFORMANCE), because their statements must not be published here.
-// Without these recordings, only the scenarios are replayed. A difference is a defect unless differences.txt lists the
-// step with a reason that docs/compatibility.md explains. With -stir=SEED, physical partitions split, merge, and move
-// between the steps.
+// repository, because their statements must not be published here. They are in ../shared/conformance or in the
+// directory that ILION_CONFORMANCE names. Without these recordings, only the scenarios are replayed. A difference is a
+// defect unless differences.txt lists the step with a reason from docs/compatibility.md. With -stir=SEED, physical
+// partitions split, merge, and move between the steps.
 package conformance
 
 import (
@@ -52,8 +52,8 @@ var (
 )
 
 // outside matches statements that this version does not support (docs/compatibility.md lists them). The replay sends
-// these statements but does not count them. If Cassandra executes such a CREATE, the rest of its test is skipped,
-// because it may depend on the created object.
+// these statements but does not count them. If Cassandra executes an unsupported CREATE, the rest of the test is
+// skipped, because it may depend on the created object.
 var outside = regexp.MustCompile(`(?is)^\s*(` +
 	`(CREATE|ALTER|DROP)\s+(MATERIALIZED\s+VIEW|ROLE|USER|TRIGGER|(OR\s+REPLACE\s+)?(FUNCTION|AGGREGATE))|CREATE` +
 	`\s+OR\s+REPLACE|CREATE\s+CUSTOM\s+INDEX|` +
@@ -65,8 +65,7 @@ var creation = regexp.MustCompile(`(?i)^\s*CREATE\b`)
 var global = regexp.MustCompile(`(?i)^\s*DESC(RIBE)?\s+(KEYSPACES|TABLES|TYPES|SCHEMA|FULL|CLUSTER)\b|"IndexInfo"\s*$`)
 
 // ofClusters matches the warnings of a cluster that keeps or requires more replicas than requested. The recordings
-// were made with one node, which does not return these warnings. peers matches statements that ask a node for its
-// peers.
+// come from one node, which does not return these warnings. peers matches statements that ask a node for its peers.
 var (
 	ofClusters = regexp.MustCompile(`^(The replication of keyspace \S+ is ignored: every table has \d replicas, ` +
 		`and \d must acknowledge a ` +
@@ -145,8 +144,7 @@ func servers(t *testing.T) target {
 	return target{[]string{db.CQLAddr().String()}, newChanger(t, *stirBy, db.HTTPAddr().String())}
 }
 
-// TestReasons checks that every reason in differences.txt is a heading of docs/compatibility.md, and that every such
-// heading is a reason.
+// TestReasons checks that the reasons in differences.txt and the headings of docs/compatibility.md are the same.
 func TestReasons(t *testing.T) {
 	text, err := os.ReadFile("../../docs/compatibility.md")
 	if err != nil {
@@ -181,14 +179,13 @@ func TestReasons(t *testing.T) {
 type extent struct {
 	// lanes is the number of concurrent tests.
 	lanes int
-	// whole includes tests that need roles, and unsupported steps.
+	// whole includes unsupported steps and tests that need roles.
 	whole bool
-	// every restricts the replay to one of every n tests, where n is its value. If it is 0, no tests are replayed.
+	// every restricts the replay to one in every tests. If every is 0, no tests are replayed.
 	every int
 }
 
-// replayAll runs the tests of all files on concurrent goroutines, limited by lanes, and finally the tests that must
-// run alone.
+// replayAll runs the tests of all files on up to lanes goroutines, and finally the tests that must run alone.
 func replayAll(t *testing.T, at target, files []string, x extent) map[string]*result {
 	out, whole, n := map[string]*result{}, x.whole, 0
 	var alone []*recording
@@ -308,8 +305,8 @@ func replayTest(at target, rec *recording) *result {
 // shares holds the minimum percentages of matching steps, in total and in each file.
 type shares struct{ all, file int }
 
-// report prints one line per file. report fails the test for every unexplained difference, for every explanation
-// without a difference, and if a percentage of matching steps is below its minimum.
+// report prints one line per file. report fails the test for every unexplained difference and for every explanation
+// without a difference. report also fails if a percentage of matching steps is too low.
 func report(t *testing.T, results map[string]*result, known map[string]string, least shares) {
 	names := make([]string, 0, len(results))
 	for n := range results {

@@ -14,9 +14,9 @@ import (
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
-// guarded maps each requirement of a recording to the guardrails with which the recording was made. The recordings in
-// files also test the texts of guardrails. By default, Cassandra 5.0 warns of tables without a TTL that use
-// TimeWindowCompactionStrategy.
+// guarded maps each requirement of a recording to the guardrails with which the recording was made. The recordings
+// listed under files also test the texts of guardrails. By default, Cassandra 5.0 returns a warning for tables without
+// a TTL that use TimeWindowCompactionStrategy.
 var guarded = map[string]struct{ file, more string }{
 	"guardrails": {"recorded.yaml", `
 read_consistency_levels_warned: [ONE]
@@ -26,8 +26,8 @@ zero_ttl_on_twcs_warned: true
 	"guardrails_off": {"off.yaml", ""},
 }
 
-// TestGuardrails replays recordings of Cassandra 5.0.5 with configured guardrails, each test on a node with the same
-// guardrails.
+// TestGuardrails replays recordings of Cassandra 5.0.5 that were made with guardrails. Each test runs on a node with
+// the same guardrails.
 func TestGuardrails(t *testing.T) {
 	const name = "guardrails50.jsonl"
 	recs, err := load("testdata/"+name, name)

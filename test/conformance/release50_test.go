@@ -14,15 +14,15 @@ import (
 const (
 	// slack is the number of steps that may differ without a documented reason. Some steps depend on elapsed seconds.
 	slack = 2
-	// agree50 is the minimum percentage of matching steps of 5.0. 1.1% of the steps differ in a warning that does not
-	// apply to Ilion. The warning states that views are experimental, or that the consistency of a vector search is
-	// lowered to ONE.
+	// agree50 is the minimum percentage of matching steps of 5.0. In addition, 1.1% of the steps differ in a warning
+	// that does not apply to Ilion. The warning states that views are experimental, or that the consistency of a
+	// vector search is lowered to ONE.
 	agree50 = 97
 )
 
-// TestRelease50 replays all recordings from Cassandra 5.0.5 on a node with the behavior of 5.0, and prints a table of
-// the matching steps and of all steps by topic. The test fails if a step differs and differences_50.txt does not list a
-// reason that docs/compatibility.md explains. The flag -differences prints every step that differs, -only selects
+// TestRelease50 replays all recordings from Cassandra 5.0.5 on a node with the behavior of 5.0. It prints a table of
+// the matching steps and of all steps by topic. The test fails if a step differs and differences_50.txt does not list
+// a reason from docs/compatibility.md. The flag -differences prints every step that differs. The flag -only selects
 // topics or tests, and -rewrite adds new differences to the list.
 func TestRelease50(t *testing.T) {
 	t.Parallel()
@@ -69,7 +69,7 @@ func report50(t *testing.T, results map[string]*result, known map[string]string,
 	}
 }
 
-// recordings50 lists the recordings of 5.0: the scenarios, and the recordings of a public suite if they are available.
+// recordings50 lists the scenarios of 5.0. It also lists the recordings of a public suite if they are available.
 func recordings50() []string {
 	files, _ := filepath.Glob("testdata/50/*.jsonl")
 	shared, _ := filepath.Glob("testdata/*50.jsonl")

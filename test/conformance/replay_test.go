@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// recording is one recorded test: a line of a file.
+// recording is one recorded test, which is a line of a file.
 type recording struct {
 	File    string
 	Line    int
@@ -62,7 +62,7 @@ type step struct {
 	Volatile  []string `json:"volatile"`
 }
 
-// load reads a recorded file. It first expands long runs, {"parts": ["ab", ["61", 3]]}, to strings.
+// load reads a recorded file. It first expands long runs, such as {"parts": ["ab", ["61", 3]]}, to strings.
 func load(path, name string) ([]recording, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -224,7 +224,7 @@ func (r *replay) use(c *conn, keyspace string) bool {
 	return err == nil && a.Kind == "set_keyspace"
 }
 
-// everywhere prepares a statement on the other nodes. All nodes must return the same ID, because drivers require that.
+// everywhere prepares a statement on the other nodes. All nodes must return the same ID, because drivers require it.
 func (r *replay) everywhere(at place, st *step, id []byte) error {
 	for n := range r.addrs {
 		if n == at.node {
@@ -397,7 +397,7 @@ func appendParams(b []byte, st *step, state []byte) ([]byte, error) {
 	return b, nil
 }
 
-// recordings lists the files: the scenarios, and the recordings next to the repository.
+// recordings lists the files of the scenarios and of the recordings next to the repository.
 func recordings() []string {
 	files, _ := filepath.Glob("testdata/*.jsonl")
 	beside, _ := filepath.Glob(filepath.Join(besideRepository(), "*.jsonl"))

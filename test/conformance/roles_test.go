@@ -16,7 +16,7 @@ import (
 // superuser is the user with which the recordings were made.
 const superuser = "cassandra"
 
-// superusers returns the configuration of the superuser: its name and the hash of its password.
+// superusers returns the configuration of the superuser, which contains its name and the hash of its password.
 func superusers(t *testing.T) map[string]string {
 	hash, err := bcrypt.GenerateFromPassword([]byte(superuser), bcrypt.MinCost)
 	if err != nil {
@@ -25,9 +25,9 @@ func superusers(t *testing.T) map[string]string {
 	return map[string]string{superuser: string(hash)}
 }
 
-// TestRoles replays recordings that need logins on a node with the superuser of the recordings: the roles and
-// permissions recorded with Cassandra 5.0.5 and the scenarios of 4.0 (-only selects other tests). It omits no steps.
-// Steps that need views or functions are listed as differences.
+// TestRoles replays recordings that need logins on a node with the superuser of the recordings. By default, it replays
+// the roles and permissions of Cassandra 5.0.5 and the scenarios of 4.0. The flag -only selects other tests. It omits
+// no steps. Steps that need views or functions are listed as differences.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	db, err := ilion.Start(t.Context(), ilion.Options{Users: superusers(t), Compatibility: "4.0",

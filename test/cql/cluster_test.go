@@ -27,8 +27,8 @@ func TestStatementsInCluster(t *testing.T) {
 	}
 }
 
-// TestStatementsWhileClusterChanges checks that statements have the expected results while physical partitions of
-// their tables split, merge, and, in a cluster of six nodes, move between statements.
+// TestStatementsWhileClusterChanges checks that statements have the expected results while physical partitions split
+// and merge between statements. In a cluster of six nodes, partitions also move.
 func TestStatementsWhileClusterChanges(t *testing.T) {
 	for _, n := range []int{4, 6} {
 		t.Run(fmt.Sprintf("nodes=%d", n), func(t *testing.T) {

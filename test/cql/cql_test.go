@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cql defines the database's behavior as text: statements and their results, in testdata/*.txt.
+// Package cql defines the database's behavior as text. The files testdata/*.txt contain statements and their results.
 //
-// The same files run on a new node in memory, on a node that divides every table into 16 physical partitions, and on a
-// node whose physical partitions split and merge between the statements. With the build tag integration, the files
-// also run on clusters of four and six nodes, where every statement goes to the next node. A cluster of six nodes
-// divides tables at the tokens of its nodes. With -stir, the partitions of clusters change between the statements.
-// With -against=host:port, the files run on any CQL server. The flag -rewrite writes the actual results to the files.
+// The same files run on three kinds of nodes: a new node in memory, a node that divides every table into 16 physical
+// partitions, and a node whose physical partitions split and merge between the statements. With the build tag
+// integration, the files also run on clusters of four and six nodes. Every statement goes to the next node. A cluster
+// of six nodes divides tables at the tokens of its nodes. With -stir, the partitions of clusters change between the
+// statements. With -against=host:port, the files run on any CQL server. The flag -rewrite writes the actual results to
+// the files.
 //
 // Directives:
 //
@@ -75,7 +76,7 @@ func startAlone(t *testing.T, partitions int) *ilion.DB {
 	return db
 }
 
-// runFiles runs all files. If there is a changer, it changes partitions before each statement.
+// runFiles runs all files. If changer is not nil, it changes partitions before each statement.
 func runFiles(t *testing.T, addrs []string, changer *topochaos.Changer) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		ks := "golden_" + strings.TrimSuffix(filepath.Base(path), ".txt")
@@ -135,8 +136,8 @@ func statements(input string) []string {
 	return out
 }
 
-// answer runs a statement and prints its result. If page is not 0, it reads the result page by page, each page from
-// the next node.
+// answer runs a statement and prints its result. If page is not 0, it reads the result page by page. It reads each
+// page from the next node.
 func answer(cs []*rawclient.Conn, text string, page int) string {
 	var out strings.Builder
 	var state []byte

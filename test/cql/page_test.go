@@ -35,7 +35,7 @@ func TestTransactionsPage(t *testing.T) {
 	}
 	var answers []string
 	for _, b := range block.FindAllStringSubmatch(string(page), -1) {
-		// A transaction is a single statement. All other statements have one line each.
+		// A transaction is a single statement, but all other statements have one line each.
 		list := []string{strings.TrimSpace(b[1])}
 		if !strings.HasPrefix(list[0], "BEGIN") {
 			list = strings.Split(list[0], "\n")

@@ -55,12 +55,12 @@ func column(t *testing.T, r *cqlwire.Result) []int {
 	return out
 }
 
-// batchKeys is the number of logical partitions of a batch, on 16 physical partitions. The batch changes the last
-// logical partition with a list update, which depends on the stored value.
+// batchKeys is the number of logical partitions of a batch. The partitions are on 16 physical partitions. The batch
+// changes the last logical partition with a list update, which depends on the stored value.
 const batchKeys = 40
 
-// TestKillBatch checks that a kill leaves a logged batch either completely applied or not applied, and that an
-// acknowledged batch exists. The batch includes a list update and affects many physical partitions.
+// TestKillBatch checks that a kill leaves a logged batch either completely applied or not applied. An acknowledged
+// batch must exist. The batch includes a list update and affects many physical partitions.
 func TestKillBatch(t *testing.T) {
 	t.Parallel()
 	const clients = 4

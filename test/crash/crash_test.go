@@ -2,7 +2,8 @@
 
 //go:build integration
 
-// Package crash kills a real process in the middle of its work, repeatedly on the same data, and checks for lost data.
+// Package crash repeatedly kills a real process during its work and checks for lost data. All processes use the same
+// data.
 package crash
 
 import (
@@ -65,7 +66,7 @@ func (s *server) kill(t *testing.T) {
 	if err := s.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = s.cmd.Wait() // the error reports that the process was killed
+	_ = s.cmd.Wait() // the error only reports that the process was killed
 }
 
 func (s *server) dial(t *testing.T) *rawclient.Conn {
@@ -84,7 +85,7 @@ type acknowledged struct {
 	tried   [writers]atomic.Int64
 }
 
-// TestKill checks that a SIGKILL loses no acknowledged write, that rows are complete, and that a counter contains
+// TestKill checks that a SIGKILL loses no acknowledged write and leaves only complete rows. A counter must contain
 // every acknowledged increment exactly once.
 func TestKill(t *testing.T) {
 	t.Parallel()

@@ -42,7 +42,7 @@ const (
 // ddlClient creates and drops its tables, one table at a time.
 type ddlClient struct {
 	id, n int
-	// sure is the last acknowledged stage of table n. next is the stage that was requested after that stage.
+	// sure is the last acknowledged stage of table n. next is the stage that was requested after sure.
 	sure, next stage
 	done       int
 }
@@ -85,7 +85,7 @@ func (d *ddlClient) run(c *rawclient.Conn) {
 	}
 }
 
-// resolve determines the stage of the table and checks that the content matches the stage. The stage must be the last
+// resolve determines the stage of the table and checks that the content matches. The stage must be the last
 // acknowledged stage or the next stage. resolve reports whether the table exists.
 func (d *ddlClient) resolve(t *testing.T, c *rawclient.Conn) bool {
 	t.Helper()
@@ -153,8 +153,8 @@ func partitions(t *testing.T, s *process.Server) int {
 	return n
 }
 
-// TestKillSchema checks that a kill in the middle of schema changes leaves a consistent schema, partition map, and set
-// of partitions. An acknowledged change must exist. Any other change must exist completely or not at all, and no
+// TestKillSchema checks that a kill during schema changes leaves a consistent schema, partition map, and set of
+// partitions. An acknowledged change must exist. Any other change must exist completely or not at all, and no
 // partition may remain without a table.
 func TestKillSchema(t *testing.T) {
 	t.Parallel()

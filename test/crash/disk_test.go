@@ -72,8 +72,8 @@ func succeed(t *testing.T, c *rawclient.Conn, statement string) {
 	})
 }
 
-// TestFullDisk checks that writers that fill a disk within seconds only get a clear error. Deletes, reads, and TRUNCATE
-// must work. Writes must be accepted again when space is available, and no acknowledged write may be lost.
+// TestFullDisk checks that writers that fill a disk within seconds get only a clear error. Deletes, reads, and
+// TRUNCATE must work. Writes must be accepted again when space is available, and no acknowledged write may be lost.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, 100)
@@ -131,8 +131,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestBrokenDisk checks that a process that cannot write its log ends with code 1 and one line that states the reason.
-// It must not start while there is no space, and its acknowledged writes must exist when the disk works again.
+// TestBrokenDisk checks that a process that cannot write its log exits with code 1 and one line that states the
+// reason. The process must not start without free space. Its acknowledged writes must exist when the disk works again.
 func TestBrokenDisk(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, 100)
@@ -182,7 +182,8 @@ func TestReadOnlyDisk(t *testing.T) {
 	refused(t, filepath.Join(disk, "data"), "write permission denied")
 }
 
-// refused checks that the process refuses to start on a directory, with code 1 and one line that contains a text.
+// refused checks that the process does not start on a directory. The process must exit with code 1 and one line that
+// contains a text.
 func refused(t *testing.T, dir, text string) {
 	t.Helper()
 	s, err := process.TryStart(t, dir)
@@ -198,8 +199,8 @@ func refused(t *testing.T, dir, text string) {
 	}
 }
 
-// TestDamage checks that a process whose files are damaged ends with code 1, reports the damage in one line with the
-// file's name if it is known, and serves no damaged data.
+// TestDamage checks that a process with damaged files exits with code 1 and serves no damaged data. The process must
+// report the damage in one line, with the file's name if it is known.
 func TestDamage(t *testing.T) {
 	origin := filepath.Join(t.TempDir(), "data")
 	s := process.Start(t, origin)

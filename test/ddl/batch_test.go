@@ -15,8 +15,8 @@ import (
 )
 
 // TestIndexWhileBatching checks an index that is created while clients write LOGGED batches across two partitions
-// through all nodes. The index must contain all rows of the batches, even if a batch was planned before the index
-// existed and is applied after the build has scanned the table.
+// through all nodes. The index must contain all rows of the batches. A batch may be planned before the index exists
+// and applied after the build has scanned the table.
 func TestIndexWhileBatching(t *testing.T) {
 	t.Parallel()
 	c := start(t, 4)

@@ -26,8 +26,8 @@ type entry struct {
 	from, to time.Time
 }
 
-// prepared inserts rows with a prepared statement. Like a driver, it prepares the statement again when the server
-// requires it.
+// prepared inserts rows with a prepared statement. It prepares the statement again when the server requires it, as a
+// driver does.
 type prepared struct {
 	conn *rawclient.Conn
 	text string
@@ -55,7 +55,7 @@ func (p *prepared) insert(k int) error {
 	}
 }
 
-// writers insert rows through all nodes, half of them with prepared statements, until they are stopped.
+// writers insert rows through all nodes until they are stopped. Half of the writers use prepared statements.
 type writers struct {
 	stop atomic.Bool
 	wg   sync.WaitGroup
@@ -100,7 +100,7 @@ func (w *writers) end() {
 	w.wg.Wait()
 }
 
-// acknowledged waits until a number of rows have been written after a given time, so that the test has data to check.
+// acknowledged waits until writers have written a number of rows after a given time, so the test has data to check.
 func acknowledged(t *testing.T, conn *rawclient.Conn, table string, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); count(t, conn, "SELECT count(*) FROM "+table) < n; {
@@ -110,8 +110,8 @@ func acknowledged(t *testing.T, conn *rawclient.Conn, table string, n int) {
 	}
 }
 
-// check checks on every node and its replica that rows acknowledged before the table was cleared are gone and that rows
-// sent later exist.
+// check checks every node and its replica. Rows acknowledged before the table was cleared must be gone, and rows sent
+// later must exist.
 func check(t *testing.T, c *testnode.Cluster, w *writers, table string, began, over time.Time) {
 	t.Helper()
 	gone, there := map[int]bool{}, map[int]bool{}
@@ -167,8 +167,8 @@ func check(t *testing.T, c *testnode.Cluster, w *writers, table string, began, o
 	}
 }
 
-// TestTruncateWhileWriting checks that TRUNCATE removes all rows acknowledged before it and no rows written after it,
-// and that writers get no errors.
+// TestTruncateWhileWriting checks that TRUNCATE removes all rows that were acknowledged earlier and no rows that are
+// written later. Writers must get no errors.
 func TestTruncateWhileWriting(t *testing.T) {
 	t.Parallel()
 	c := start(t, 4)
@@ -187,7 +187,7 @@ func TestTruncateWhileWriting(t *testing.T) {
 	check(t, c, w, "ks.t", began, over)
 }
 
-// TestDropWhileWriting checks that, after a table has been dropped and created again, it contains no old rows and all
+// TestDropWhileWriting checks a table that was dropped and created again. The table must contain no old rows and all
 // rows written after its creation. The only error that writers may get is that the table does not exist.
 func TestDropWhileWriting(t *testing.T) {
 	t.Parallel()
@@ -211,8 +211,8 @@ func TestDropWhileWriting(t *testing.T) {
 	nothingLeft(t, c)
 }
 
-// TestTruncatedEverywhere checks that, when TRUNCATE has returned, no node returns an old row at any consistency level,
-// with or without an index.
+// TestTruncatedEverywhere checks that no node returns an old row when TRUNCATE has returned. It checks all consistency
+// levels, with and without an index.
 func TestTruncatedEverywhere(t *testing.T) {
 	t.Parallel()
 	c := start(t, 4)

@@ -2,8 +2,8 @@
 
 //go:build integration
 
-// Package ddl checks that schema changes from all nodes of a cluster are correct while other clients change the schema
-// and write rows.
+// Package ddl changes the schema through all nodes of a cluster while other clients change the schema and write rows.
+// It checks the results of the schema changes.
 package ddl
 
 import (
@@ -29,7 +29,7 @@ func start(t *testing.T, n int) *testnode.Cluster {
 	return c
 }
 
-// count runs a statement at QUORUM that returns one number.
+// count runs a statement at QUORUM and returns the number in its result.
 func count(t *testing.T, c *rawclient.Conn, text string) int {
 	t.Helper()
 	r, err := process.Query(c, dberr.Quorum, text)
@@ -40,8 +40,8 @@ func count(t *testing.T, c *rawclient.Conn, text string) int {
 	return int(binary.BigEndian.Uint64(r.Cells[4:]))
 }
 
-// TestIndexesAtOnce checks that an index is complete on every node when CREATE INDEX has returned, while other nodes
-// create other indexes.
+// TestIndexesAtOnce checks that an index is complete on every node when CREATE INDEX has returned. Other nodes create
+// other indexes at the same time.
 func TestIndexesAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 4} {
@@ -70,8 +70,8 @@ func TestIndexesAtOnce(t *testing.T) {
 	}
 }
 
-// TestIndexWhileWriting checks that an index contains every acknowledged row and no old values if clients write,
-// change, and delete rows through all nodes during its creation.
+// TestIndexWhileWriting checks that an index contains every acknowledged row and no old values. During its creation,
+// clients write, change, and delete rows through all nodes.
 func TestIndexWhileWriting(t *testing.T) {
 	t.Parallel()
 	c := start(t, 4)
@@ -87,7 +87,7 @@ func TestIndexWhileWriting(t *testing.T) {
 	}
 	var stop atomic.Bool
 	var wg sync.WaitGroup
-	state := make([]map[int]int, lanes) // existing rows of each lane: k -> v
+	state := make([]map[int]int, lanes) // maps k to v for the existing rows of each lane
 	ready := make(chan struct{}, lanes)
 	for lane, conn := range conns {
 		state[lane] = map[int]int{}

@@ -41,9 +41,9 @@ func metaLeader(c *testnode.Cluster) int {
 	return -1
 }
 
-// TestIndexThroughLoss checks that an index is complete although a node is stopped in the middle of the build. The
-// stopped node leads the meta partition and therefore builds the index. During the build, clients write rows through
-// the other nodes.
+// TestIndexThroughLoss checks that an index is complete although a node is stopped during the build. The stopped node
+// leads the meta partition and therefore builds the index. During the build, clients write rows through the other
+// nodes.
 func TestIndexThroughLoss(t *testing.T) {
 	t.Parallel()
 	const rows, values, writers = 20_000, 10, 3
@@ -65,7 +65,7 @@ func TestIndexThroughLoss(t *testing.T) {
 				_, err := conn.Query(fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, %d)", k, k%values))
 				var e *cqlwire.Error
 				if errors.As(err, &e) && e.Code == cqlwire.CodeWriteTimeout {
-					// Write the same row again. The index must contain the row only once.
+					// Write the same row again, which the index must contain only once.
 					_, err = conn.Query(fmt.Sprintf("INSERT INTO ks.t (k, v) VALUES (%d, %d)", k, k%values))
 				}
 				if err != nil {

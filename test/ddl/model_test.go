@@ -23,7 +23,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// op is a statement that a client sent, with its result.
+// op is a statement that a client sent, and the statement's result.
 type op struct {
 	text     string
 	from, to time.Time // zero if the statement received no response
@@ -93,7 +93,7 @@ func describe(t *testing.T, s *schema.Schema, text string) string {
 	return b.String()
 }
 
-// drawn matches values that are random or read from the clock, and therefore differ in every run.
+// drawn matches values that are random or read from the clock. Such values differ in every run.
 var drawn = regexp.MustCompile(`(?i)[0-9a-f]{8}-[0-9a-f-]{27}|USING TIMESTAMP \d+`)
 
 // changed reports whether the statement changed the schema according to its result.
@@ -110,8 +110,8 @@ type search struct {
 }
 
 // serial fails the test unless a serial order explains the results. In this order, no statement may precede a
-// statement that had ended before it started. Pairs of statements that changed nothing are exempt, because a later
-// statement may miss a concurrent change that the earlier statement has seen.
+// statement that had ended before it started. Pairs of statements that changed nothing are exempt. A later statement
+// may miss a concurrent change that the earlier statement has seen.
 func serial(t *testing.T, ops []*op, want string) {
 	t.Helper()
 	s := &search{t: t, ops: ops, want: want, seen: map[string]bool{}}
@@ -177,7 +177,7 @@ func (s *search) from(done []bool, n int, now *schema.Schema) bool {
 	return !left && describe(s.t, now, "DESCRIBE SCHEMA") == s.want
 }
 
-// may reports whether a statement may be next. All statements that must precede it must be done.
+// may reports whether a statement may be next. All statements that must precede statement i must be done.
 func (s *search) may(done []bool, i int) bool {
 	for j, o := range s.ops {
 		if !done[j] && j != i && !o.open && o.to.Before(s.ops[i].from) &&

@@ -111,7 +111,7 @@ func (l *lane) do(text string) *op {
 	return o
 }
 
-// TestSerial checks that concurrent statements through all nodes that change the same objects have the results of a
+// TestSerial checks that concurrent statements that change the same objects through all nodes have the results of a
 // serial execution. At the end, all nodes, including a node that was offline, must have the schema of that order. No
 // data of dropped objects may remain.
 func TestSerial(t *testing.T) {

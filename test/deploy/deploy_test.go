@@ -2,8 +2,8 @@
 
 //go:build integration
 
-// Package deploy checks that the files in deploy/ for orchestrators and monitoring name only existing options, HTTP
-// endpoints, and metrics.
+// Package deploy checks the files in deploy/ for orchestrators and monitoring. They must name only existing options,
+// HTTP endpoints, and metrics.
 package deploy
 
 import (
@@ -70,8 +70,8 @@ func texts(tree any, yield func(string)) {
 	}
 }
 
-// TestOptions checks that every option and every variable that the manifests, the compose file, the image, and the
-// unit pass to a node is an option of `ilion start`.
+// TestOptions checks that `ilion start` accepts every option and every variable that the manifests, the compose file,
+// the image, and the unit pass to a node.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	help, err := process.Command(t, "start", "--help").Output()
@@ -210,8 +210,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestCompletion checks that bash accepts the completion script, and that the script completes commands, options, and
-// their values.
+// TestCompletion checks that bash accepts the completion script. The script must complete commands, options, and their
+// values.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")

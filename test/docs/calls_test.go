@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/ilion-db/ilion/internal/node" // for its declarations of calls
+	_ "github.com/ilion-db/ilion/internal/node" // declares calls
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 

@@ -20,7 +20,7 @@ const clausesPage = root + "/docs/dev/clauses.md"
 var clauseTypes = []string{"Using", "RoleOptions", "TableOptions", "ColumnDef", "Ordering", "Selector", "IndexTarget",
 	"Let", "Step"}
 
-// operands lists the fields that are not clauses, because they hold the subject of a statement or a notation. An entry
+// operands lists the fields that are not clauses. Such fields hold the subject of a statement or a notation. An entry
 // applies to all types or to one type.
 var operands = []string{"Added", "AlterRole.Options", "Args", "Body", "Column", "Columns", "Container",
 	"CreateRole.Options", "CreateTable.Options", "CreateView.Options", "Dropped", "Field", "Fields", "Grantee",
@@ -32,8 +32,8 @@ var (
 	clauseWord = regexp.MustCompile(`[A-Z]{2,}`)
 )
 
-// TestClauses checks that docs/dev/clauses.md names an existing test for each clause of CQL that the parser accepts,
-// and that the files with statements contain the clause.
+// TestClauses checks that docs/dev/clauses.md names an existing test for each CQL clause that the parser accepts. The
+// files with statements must contain the clause.
 func TestClauses(t *testing.T) {
 	text, err := os.ReadFile(clausesPage)
 	if err != nil {

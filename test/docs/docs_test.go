@@ -25,10 +25,10 @@ type tree struct {
 	// paths holds the paths of all files and folders, relative to the root. bases holds the last elements of these
 	// paths.
 	paths, bases map[string]bool
-	// packages maps package names to folders.
+	// packages maps the names of packages to their folders.
 	packages map[string][]string
-	// symbols holds entries of the form "folder Name" and "folder Type.Member". members holds the "Type.Member" names
-	// of all packages, and types holds the names of the types.
+	// symbols holds entries of the form "folder Name" and "folder Type.Member". members holds names of the form
+	// "Type.Member" for all packages. types holds the names of the types.
 	symbols, members, types map[string]bool
 }
 
@@ -136,8 +136,8 @@ var (
 	notSlug = regexp.MustCompile(`[^\w\- ]`)
 )
 
-// missing returns the reason why a code span does not name an existing file, package, or symbol, or "". Code spans
-// that are not names are not checked.
+// missing returns the reason why the name in a code span does not exist, or "". It does not check code spans that are
+// not names.
 func (a *tree) missing(text string) string {
 	if m := symbol.FindStringSubmatch(text); m != nil {
 		folders, ours := a.packages[m[1]]
@@ -263,8 +263,8 @@ func TestDecisionsAreNumbered(t *testing.T) {
 	}
 }
 
-// TestLayersAreDocumented checks that the first diagram of ARCHITECTURE.md shows every layer, and that its tables list
-// all existing packages and no other packages.
+// TestLayersAreDocumented checks that the first diagram of ARCHITECTURE.md shows every layer. The tables of the page
+// must list all existing packages and no other packages.
 func TestLayersAreDocumented(t *testing.T) {
 	text := read(t, filepath.Join(root, "ARCHITECTURE.md"))
 	all := readTree(t)
@@ -291,7 +291,7 @@ func TestLayersAreDocumented(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?m)^\\| (`[^|]+) \\|").FindAllStringSubmatch(text, -1) {
 		for _, name := range code.FindAllStringSubmatch(m[1], -1) {
 			if strings.Contains(name[1], "/") && !all.paths[name[1]] || slices.Contains(packages, name[1]) {
-				listed = append(listed, name[1]) // not a folder such as internal/node
+				listed = append(listed, name[1]) // internal/node, for example, is not a folder name
 			}
 		}
 	}

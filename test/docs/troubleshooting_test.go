@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// said holds the texts of the program: every constant string in the code and, separately, the texts with which an
-// overloaded node rejects requests.
+// said holds the texts of the program. all contains every constant string in the code, and refusals contains the texts
+// with which an overloaded node rejects requests.
 type said struct{ all, refusals []string }
 
 func readTexts(t *testing.T) (out said) {
@@ -77,7 +77,7 @@ func constant(e ast.Expr) string {
 	return ""
 }
 
-// says reports whether a text of the program contains all pieces of another text, in order.
+// says reports whether one text of the program contains all pieces of another text in order.
 func (s *said) says(text string) bool {
 next:
 	for _, have := range s.all {

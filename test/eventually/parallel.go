@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// AtOnce sets the number of concurrent tests of a package per processor, unless -parallel is set. Tests that wait for
-// elections, disks, and clocks do not use a whole processor. Call AtOnce in TestMain.
+// AtOnce sets the number of concurrent tests of a package per processor, unless -parallel is set. A test that waits
+// for elections, disks, or clocks does not use a whole processor. Call AtOnce in TestMain.
 func AtOnce(tests int) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {

@@ -71,9 +71,9 @@ const (
 	batch      = "x-ms-cosmos-is-batch-request=true x-ms-cosmos-batch-atomic=true"
 )
 
-// made holds the requests that create the data of the fixture: a container with each kind of policy and script, a
-// container with a hierarchical key, and items. The requests create, replace, patch, and delete items individually, in
-// a batch, and by a procedure.
+// made holds the requests that create the data of the fixture. The data consists of a container with each kind of
+// policy and script, a container with a hierarchical key, and items. The requests create, replace, patch, and delete
+// items. They do so individually, in a batch, and by a procedure.
 var made = []asked{
 	{"POST", "dbs", "", "", `{"id":"shop"}`},
 	{"POST", "dbs/shop/colls", "", "", `{"id":"food","partitionKey":{"paths":["/group"],"kind":"Hash","version":2},
@@ -166,7 +166,7 @@ func TestRewriteContainers(t *testing.T) {
 }
 
 // TestContainers checks that this build opens a directory with containers and finds the definitions, scripts, and
-// items. The build must run the scripts, enforce the unique keys, write, and find all data again.
+// items. The build must run the scripts, enforce the unique keys, write items, and find all data again.
 func TestContainers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	if err := unpack(containers+".tar.gz", dir); err != nil {

@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// TestFixturesStay checks that fixtures are never changed except by additions. Each line of testdata/digests.txt
-// contains a SHA-256 digest, a size, and a file name. The first bytes of the file, up to that size, must have that
-// digest. Never change or remove a line; add a line for a new file or a file that has grown.
+// TestFixturesStay checks that fixtures only grow. Each line of testdata/digests.txt contains a SHA-256 digest, a
+// size, and a file name. The first bytes of the file, up to that size, must have that digest. Never change or remove a
+// line. Add a line for each new file and for each file that has grown.
 func TestFixturesStay(t *testing.T) {
 	const digests = "digests.txt"
 	list, err := os.ReadFile(filepath.Join("testdata", digests))

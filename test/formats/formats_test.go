@@ -173,8 +173,8 @@ func TestRewrite(t *testing.T) {
 }
 
 // TestDirectories checks that this build opens the directories of all formats. Each format has a directory of a
-// standalone node and a directory of a cluster member. The build must find the data, write, and find all data again,
-// even after the feature level has been raised to the level of the build.
+// standalone node and a directory of a cluster member. The build must find the data, write new data, and find all data
+// again. This must also work after the feature level has been raised to the level of the build.
 func TestDirectories(t *testing.T) {
 	packed, err := filepath.Glob(filepath.Join("testdata", "*", "*.tar.gz"))
 	if err != nil || len(packed) < 2 {

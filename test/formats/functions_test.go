@@ -15,10 +15,9 @@ import (
 // introduced.
 var functions = filepath.Join(present, "functions", "alone")
 
-// functionStatements holds statements that create each kind of function: functions in both languages, overloads,
-// functions with and without null arguments, functions of collections, user types, and vectors, a replaced function,
-// and a dropped function. The statements also create aggregates with and without a final function, and columns with
-// masks.
+// functionStatements holds statements that create each kind of function. It includes functions in both languages,
+// overloads, a replaced function, and a dropped function. Functions take null arguments, collections, user types, and
+// vectors. The statements also create aggregates with and without a final function, and columns with masks.
 var functionStatements = strings.Split(strings.TrimSpace(`
 CREATE KEYSPACE fn WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
 CREATE TYPE fn.point (x int, y int);
@@ -57,8 +56,8 @@ var functionQuestions = []string{
 	"SELECT JSON table_name, column_name, type FROM system_schema.columns WHERE keyspace_name = 'fn'",
 }
 
-// TestFunctions checks that this build opens the directories of builds with user-defined functions, aggregates, and
-// masks, and that they are unchanged and can be called.
+// TestFunctions opens the directories of builds with user-defined functions, aggregates, and masks. It checks that
+// these objects are unchanged and usable.
 func TestFunctions(t *testing.T) {
 	if *rewrite {
 		writeFunctions(t)

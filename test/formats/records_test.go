@@ -31,7 +31,7 @@ type record struct {
 	bytes []byte
 }
 
-// records returns one record of each kind that this build writes, with all its parts.
+// records returns one record with all its parts for each kind of record that this build writes.
 func records() []record {
 	m := command.Mutation{
 		Table: 1024, Token: -5, Key: []byte("key"), SchemaVersion: 3, Epoch: 2, Timestamp: 77, Retried: true, Known: 20,
@@ -304,7 +304,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// split splits a partition in two, as a split entry in the log of the partition does.
+// split splits a partition in two. It makes the same change as a split entry in the log of the partition.
 func split(s *topology.Snapshot, id topology.PartitionID, at topology.Position) (*topology.Snapshot, error) {
 	s, err := s.BeginSplit(id, at, topology.ByOperator, time.UnixMilli(1e12))
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	attempts         = 100
 )
 
-// Address returns an address of 127.0.0.1 with a free port. Other processes do not get this port in the meantime
-// unless they explicitly request it.
+// Address returns an address of 127.0.0.1 with a free port. Other processes do not get this port unless they
+// explicitly request it.
 func Address() (string, error) {
 	for range attempts {
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(portMin+rand.IntN(portMax-portMin))))

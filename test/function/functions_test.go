@@ -27,9 +27,9 @@ func startCluster(t *testing.T) *testnode.Cluster {
 }
 
 // TestFunctions checks user-defined functions and aggregates end to end on two nodes of a cluster. Functions of both
-// languages are created through one node. Clients call them through the other node, in all positions that allow a
-// value, and with paging. Statements that were prepared earlier must use a replaced function, and must fail after it
-// has been dropped. A hostile body must end only its own statement.
+// languages are created through one node. Clients call the functions through the other node, with paging and in all
+// positions that allow a value. Earlier prepared statements must use a replaced function, and must fail after it has
+// been dropped. A hostile body must end only its own statement.
 func TestFunctions(t *testing.T) {
 	c := startCluster(t)
 	one, two := testnode.Driver(t, c.CQL(0), "boss", "b"), testnode.Driver(t, c.CQL(1), "boss", "b")

@@ -18,11 +18,11 @@ import (
 )
 
 // TestFunctionMasks checks user-defined functions as masks on two nodes of a cluster, with the results of Cassandra
-// 5.0.5. A role without permission to see a column must receive the result of the mask function instead, even for
-// null. This rule applies to rows, rejected conditions, and transactions, and requires no EXECUTE permission. A
-// replaced function must apply immediately, even to prepared statements. A function that throws must reveal no value.
-// The test also expects Cassandra's messages for functions that cannot be masks and for dropping a function that is a
-// mask.
+// 5.0.5. A role without permission to see a column must receive the result of the mask function instead of the value,
+// even if the value is null. This rule applies to rows, rejected conditions, and transactions, and requires no EXECUTE
+// permission. A replaced function must apply immediately, even to prepared statements. A function that throws must
+// reveal no value. The test also expects Cassandra's messages for functions that cannot be masks and for dropping a
+// function that is a mask.
 func TestFunctionMasks(t *testing.T) {
 	c := startCluster(t)
 	boss := testnode.Driver(t, c.CQL(0), "boss", "b")

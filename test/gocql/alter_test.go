@@ -19,7 +19,7 @@ import (
 
 // TestAlterWhileWriting checks that prepared statements write and read the correct columns while other columns of the
 // table are added, dropped, and added again with the same type. The changes go through all nodes and both protocol
-// versions. No acknowledged write may be lost, no value may appear in another column, and only errors that the driver
+// versions. No acknowledged write may be lost, and no value may appear in another column. Only errors that the driver
 // handles may occur.
 func TestAlterWhileWriting(t *testing.T) {
 	t.Parallel()

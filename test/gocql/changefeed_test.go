@@ -43,8 +43,8 @@ func follow(s *gocql.Session, state []byte, handle func(change map[string]any) e
 	}
 }
 
-// TestChangeFeed checks that the examples of docs/change-feed.md work: a consumer in Go, and a consumer in Python if
-// -python names an interpreter. They read the changes of a table in pages, stop, and resume.
+// TestChangeFeed checks that the examples of docs/change-feed.md work. It runs a consumer in Go, and a consumer in
+// Python if -python names an interpreter. They read the changes of a table in pages, stop, and resume.
 func TestChangeFeed(t *testing.T) {
 	t.Parallel()
 	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: 4})

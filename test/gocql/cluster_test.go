@@ -21,7 +21,7 @@ import (
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
-// apart gives every node a separate address with the same port, because the driver ignores the ports in the nodes'
+// apart gives every node a separate address with the same port, because the driver ignores ports in the nodes'
 // metadata.
 func apart(t *testing.T) func(i int, o *options.Options) {
 	if runtime.GOOS != "linux" {
@@ -57,7 +57,7 @@ func TestDriverOnCluster(t *testing.T) {
 			t.Run("conditions", func(t *testing.T) { conditions(t, s, ks) })
 			t.Run("alter", func(t *testing.T) { alter(t, s, connect(t, c.CQL(n-1), 4), ks) })
 			t.Run("errors", func(t *testing.T) { driverErrors(t, s, ks) })
-			for i := range n { // the control connection is to node i
+			for i := range n { // connect the control connection to node i
 				other := fmt.Sprintf("events%d", i)
 				exec(t, s, "CREATE KEYSPACE "+other+
 					" WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 4}")
@@ -83,8 +83,8 @@ func everybody(t *testing.T, s *gocql.Session, n int) {
 }
 
 // scanPages reads ks.t page by page and returns the number of rows. The rows must be numbered consecutively. If a
-// connection of the driver ends, scanPages repeats the page, because the number of failed retries of the driver
-// depends on the machine. It returns error responses of nodes. It stops between pages when stop returns true.
+// connection of the driver ends, scanPages repeats the page. The number of failed retries of the driver depends on the
+// machine. It returns error responses of nodes. scanPages stops between pages when stop returns true.
 func scanPages(s *gocql.Session, stop func() bool) (next int, err error) {
 	var state []byte
 	for {
@@ -117,7 +117,7 @@ func scanPages(s *gocql.Session, stop func() bool) (next int, err error) {
 }
 
 // TestPagingThroughRestarts checks that paging resumes at the same position while each node in turn is stopped and
-// restarted, which also moves the leaders. The driver must use the restarted nodes with its existing prepared
+// restarted. The restarts also move the leaders. The driver must use the restarted nodes with its existing prepared
 // statement.
 func TestPagingThroughRestarts(t *testing.T) {
 	t.Parallel()

@@ -48,8 +48,9 @@ func exec(t *testing.T, s *gocql.Session, stmt string, args ...any) {
 	}
 }
 
-// TestDriver checks the typical operations of an application with both protocol versions of the driver and a table of
-// 16 physical partitions: schema, prepared writes, paging, tokens, batches, conditions, types, and errors.
+// TestDriver checks the typical operations of an application: schema changes, prepared writes, paging, tokens,
+// batches, conditions, types, and errors. It uses both protocol versions of the driver and a table with 16 physical
+// partitions.
 func TestDriver(t *testing.T) {
 	t.Parallel()
 	db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: 16})
@@ -76,8 +77,8 @@ func TestDriver(t *testing.T) {
 	}
 }
 
-// paging checks that 10,000 rows written with prepared statements are returned in order, page by page, and that a scan
-// of all partitions returns every row once.
+// paging checks that 10,000 rows written with prepared statements are returned in order, page by page. It also checks
+// that a scan of all partitions returns every row once.
 func paging(t *testing.T, s *gocql.Session, ks string) {
 	const rows = 10_000
 	insert := "INSERT INTO " + ks + ".wide (p, c, v, tags, m, l) VALUES (?, ?, ?, ?, ?, ?)"
@@ -139,8 +140,8 @@ func tokens(t *testing.T, s *gocql.Session, ks string) {
 	}
 }
 
-// askedByForks checks that the statement with which ScyllaDB's fork of the driver reads table metadata succeeds and
-// returns no rows. The fork is not in the module proxy.
+// askedByForks runs the statement with which ScyllaDB's fork of the driver reads table metadata. It checks that the
+// statement succeeds and returns no rows. The fork is not in the module proxy.
 func askedByForks(t *testing.T, s *gocql.Session, ks string) {
 	iter := s.Query("SELECT * FROM system_schema.scylla_tables WHERE keyspace_name = ? AND table_name = ?", ks,
 		"wide").Iter()
@@ -214,8 +215,8 @@ func conditions(t *testing.T, s *gocql.Session, ks string) {
 	}
 }
 
-// alter checks that all sessions with a prepared SELECT * see new columns after ALTER TABLE, regardless of the session
-// that prepares the statement again first.
+// alter checks that all sessions with a prepared SELECT * see new columns after ALTER TABLE. Any of the sessions may
+// be the first to prepare the statement again.
 func alter(t *testing.T, s, other *gocql.Session, ks string) {
 	exec(t, s, "CREATE TABLE "+ks+".grows (k int PRIMARY KEY, m text)")
 	exec(t, s, "INSERT INTO "+ks+".grows (k, m) VALUES (1, 'm')")

@@ -37,7 +37,7 @@ func connectTo(t *testing.T, addr string) *gocql.Session {
 	return s
 }
 
-// TestPricesOnCluster checks on the leader and the three other nodes that EXPLAIN reports the actual cost of a
+// TestPricesOnCluster checks on all four nodes, including the leader, that EXPLAIN reports the actual cost of a
 // statement. If the charge limit is below the cost, the statement must be rejected and have no effect. A charge limit
 // equal to the cost must allow the statement.
 func TestPricesOnCluster(t *testing.T) {

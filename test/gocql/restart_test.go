@@ -24,11 +24,11 @@ import (
 var restarts = flag.Int("gocql.restarts", 3, "number of restarts of TestRestartsUnderLoad")
 
 // TestRestartsUnderLoad checks that nodes can be stopped in an orderly way and restarted under load. The load consists
-// of reads, writes, conditions, and counters from a driver with its default policies, which never retries.
+// of reads, writes, conditions, and counters from a driver with its default policies. The driver never retries.
 //
-// CQL has no message that announces the end of a connection. A request that a client sends after the server has closed
-// the connection is lost. On a busy machine, the client detects the end of the connection late. Some requests may
-// therefore fail because their connection ends. The test fails if more requests fail per restart than there are
+// CQL has no message that announces the end of a connection. A request is lost if the client sends it after the server
+// has closed the connection. On a busy machine, the client detects the end of the connection late. Some requests may
+// therefore fail when their connection ends. The test fails if a restart causes more failed requests than the load has
 // workers, or if a node returns an error.
 func TestRestartsUnderLoad(t *testing.T) {
 	t.Parallel()

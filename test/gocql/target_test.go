@@ -27,7 +27,7 @@ var (
 	java       = flag.String("java", "", "class path with java-driver-core for the driver tests")
 )
 
-// targetTables is the number of tables. On six nodes, each starts with six partitions.
+// targetTables is the number of tables. On six nodes, each table starts with six partitions.
 const targetTables = 10
 
 // TestDriversStayOnTarget checks that at least nine in ten requests of token-aware drivers reach a node with a

@@ -22,9 +22,9 @@ import (
 	"github.com/ilion-db/ilion"
 )
 
-// backOff is a retry policy that reads the wait time from a throttling error in the same way as two published policies
-// for Azure Cosmos DB. The policy for gocql looks for the status code 429 and reads the second comma-separated part.
-// The policy for the Java driver reads any part that consists of one name and one value.
+// backOff is a retry policy that reads the wait time from a throttling error. It reads the time in the same way as two
+// published policies for Azure Cosmos DB. The policy for gocql looks for the status code 429 and reads the second
+// comma-separated part. The policy for the Java driver reads any part with one name and one value.
 type backOff struct {
 	mu     sync.Mutex
 	waited []time.Duration
@@ -76,15 +76,15 @@ func chargeOf(payload map[string][]byte) float64 {
 
 const (
 	throttledWrites = 20
-	// kb100 is the size of a value that makes a row of throttled.t 100 KB long. A write of such a row costs 50 request
+	// kb100 is the size of a value that makes a row of throttled.t 100 KB long. A write of this row costs 50 request
 	// units.
 	kb100 = 100<<10 - 21
 )
 
 // TestDriversAreThrottled checks programs on a table with 400 request units per second. The programs must receive the
-// cost of each write. If they write too fast, they must be throttled, wait for the requested time, and succeed with
-// retry policies like those published for Azure Cosmos DB. Twenty writes of 50 request units each must take more than
-// a second.
+// cost of each write. If they write too fast, they must be throttled, wait for the requested time, and then succeed.
+// Their retry policies resemble the policies published for Azure Cosmos DB. Twenty writes of 50 request units each
+// must take more than a second.
 func TestDriversAreThrottled(t *testing.T) {
 	t.Parallel()
 	db, err := ilion.Start(t.Context(), ilion.Options{})
@@ -102,8 +102,7 @@ func TestDriversAreThrottled(t *testing.T) {
 		table("gocql")
 		policy := &backOff{}
 		began := time.Now()
-		// On a slow machine, the next write may be within the limit. The test therefore writes until one write must
-		// wait.
+		// On a slow machine, the next write may be within the limit, so the test writes until one write must wait.
 		writes := int64(0)
 		for ; writes < throttledWrites || len(policy.waited) == 0 && writes < 50*throttledWrites; writes++ {
 			it := s.Query("INSERT INTO throttled.gocql (k, v) VALUES (?, ?)", writes, make([]byte, kb100)).
@@ -157,7 +156,7 @@ func priceOf(s *gocql.Session, stmt string, args ...any) (ru float64, err error)
 	return ru, it.Close()
 }
 
-// shop starts a database with the table shop.orders and connects to it.
+// shop starts a database with the table shop.orders and connects to the database.
 func shop(t *testing.T, orders string) (addr string, s *gocql.Session) {
 	t.Helper()
 	db, err := ilion.Start(t.Context(), ilion.Options{})

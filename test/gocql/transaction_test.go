@@ -18,7 +18,7 @@ import (
 )
 
 // transfer moves an amount between two accounts of an owner if the balance is sufficient, and counts the transfer. The
-// statement ends with the word batch because the driver prepares such statements.
+// statement ends with the word batch, because the driver then prepares the statement.
 const transfer = `BEGIN TRANSACTION
   LET source = (SELECT balance FROM tx.accounts WHERE owner = ? AND name = ?);
   SELECT source.balance, source.balance - ? AS left_over;
@@ -30,8 +30,8 @@ const transfer = `BEGIN TRANSACTION
 COMMIT TRANSACTION -- batch
 `
 
-// TestTransactions checks prepared transactions with markers of clients that compete on four nodes. The transactions
-// must preserve the sum of each owner's balances and be applied once each, and readers must see only complete
+// TestTransactions checks prepared transactions with markers from clients that compete on four nodes. The transactions
+// must preserve the sum of each owner's balances, and each must be applied once. Readers must see only complete
 // transactions.
 func TestTransactions(t *testing.T) {
 	c := testnode.Start(t, testnode.Options{Nodes: 4, Change: apart(t)})

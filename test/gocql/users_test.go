@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestUsersAreShown checks that users are listed with their requests, the cost of these requests, and their throttled
+// TestUsersAreShown checks that users are listed with their requests, the cost of the requests, and their throttled
 // requests. Without logins, the address is the user.
 func TestUsersAreShown(t *testing.T) {
 	addr, s := shop(t, "(customer int PRIMARY KEY, items text) WITH throughput = 400")

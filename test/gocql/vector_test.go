@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion"
 )
 
-// TestVectors checks that the driver writes and reads vectors with elements of fixed and variable length, nested and
-// in collections, as values and as a clustering key, with both protocol versions.
+// TestVectors checks that the driver writes and reads vectors with elements of fixed and variable length. The vectors
+// are nested, in collections, values, and a clustering key. The test uses both protocol versions.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	db, err := ilion.Start(t.Context(), ilion.Options{})

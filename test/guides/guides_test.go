@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guides checks that the examples of the guides in docs/ have the results that the guides show.
+// Package guides checks that the examples in the guides in docs/ have the results that the guides show.
 //
-// The shell executes every block of a guide that is marked as cql, in the order of the page, on a separate node. If
-// the next block has no mark, it must equal the output of the shell. The flag -rewrite replaces it with the actual
+// The shell executes every block of a guide that is marked as cql on a separate node, in the order of the page. If the
+// next block has no mark, it must equal the output of the shell. The flag -rewrite replaces that block with the actual
 // output.
 package guides
 
@@ -22,7 +22,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the output of the shell to the guides")
 
-// guides maps the pages to their minimum number of blocks.
+// guides maps each page to its minimum number of blocks.
 var guides = map[string]int{
 	"data-modeling.md": 8, "consistency.md": 1, "capacity.md": 2, "migrate-from-cassandra.md": 1,
 	"migrate-from-cosmos-db.md": 3, "vectors.md": 5, "views.md": 1,

@@ -18,8 +18,8 @@ const (
 	rt                  // started after the other transaction had ended
 )
 
-// edge is an edge to a dependent transaction. The graph also has nodes for points in time. At each point, one
-// transaction has ended.
+// edge is an edge to a dependent transaction. The graph also has nodes for the points in time at which a transaction
+// has ended.
 type edge struct {
 	from, to int
 	kind     kind
@@ -79,15 +79,15 @@ func (g *graph) build() *Verdict {
 			}
 		}
 	}
-	for i := range g.out { // sort the edges, because map iteration has added them in random order
+	for i := range g.out { // sort the edges, which map iteration has added in random order
 		slices.SortFunc(g.out[i], func(a, b edge) int { return a.to - b.to })
 	}
 	g.addTime()
 	return nil
 }
 
-// addTime adds a point in time for the end of each transaction, in order. Edges lead from each transaction to the point
-// of its end. Edges also lead to each transaction from the last point before it started.
+// addTime adds a point in time for the end of each transaction, in order. An edge leads from each transaction to the
+// point of its end. An edge also leads to each transaction from the last point before its start.
 func (g *graph) addTime() {
 	var ended []int
 	for i := range g.txns {
@@ -112,7 +112,7 @@ func (g *graph) addTime() {
 	}
 }
 
-// cycle returns a short cycle of edges of some kinds that begins with a transaction, or nil.
+// cycle returns a short cycle that contains a transaction and only edges of some kinds, or nil.
 func (g *graph) cycle(kinds kind) []edge {
 	for _, part := range g.components(kinds) {
 		in := map[int]bool{}
@@ -135,7 +135,7 @@ func (g *graph) cycle(kinds kind) []edge {
 }
 
 // skew returns a cycle with a dependency of kind rw that snapshot isolation does not allow. The cycle has one such
-// edge, or, with many, several such edges that are never adjacent.
+// edge. If many is set, it may have several such edges that are never adjacent.
 func (g *graph) skew(many bool) []edge {
 	kinds := ww | wr
 	if many {
@@ -160,8 +160,8 @@ func (g *graph) skew(many bool) []edge {
 	return nil
 }
 
-// path returns a shortest path with edges of some kinds, or nil. With apart, edges of kind rw are not adjacent and are
-// neither the first nor the last edge.
+// path returns a shortest path with edges of some kinds, or nil. If apart is set, edges of kind rw are not adjacent
+// and are neither the first nor the last edge.
 func (g *graph) path(from, to int, kinds kind, apart bool) []edge {
 	type state struct {
 		node int

@@ -21,8 +21,9 @@ type Write struct {
 // Never is the end of a transaction whose outcome is unknown.
 const Never = math.MaxInt64
 
-// Txn is a transaction: the versions that it read from other transactions, and the last version of each item that it
-// wrote. A transaction with an unknown outcome must be in the history if another transaction has read its writes.
+// Txn is a transaction. It holds the versions that the transaction read from other transactions, and the last version
+// of each item that it wrote. A transaction with an unknown outcome must be in the history if another transaction has
+// read its writes.
 type Txn struct {
 	Name string
 	// Begin and End are the times of the request and the response. One clock measures the times of all transactions.
@@ -35,8 +36,8 @@ type Txn struct {
 type Verdict struct {
 	// Anomaly is the name of the anomaly.
 	Anomaly string
-	// Snapshot is set if snapshot isolation also does not allow the history. Timeless is set if the anomaly does not
-	// depend on time; otherwise the transactions are serializable, but only in an order that does not respect time.
+	// Snapshot is set if snapshot isolation also forbids the history. Timeless is set if the anomaly does not depend
+	// on time. Otherwise, the transactions are serializable, but only in an order that does not respect time.
 	Snapshot, Timeless bool
 	// Cycle lists the transactions, each with the dependency of the next transaction.
 	Cycle []string
@@ -110,7 +111,7 @@ func (g *graph) verdict(anomaly string, cycle []edge, snapshot bool) *Verdict {
 	return v
 }
 
-// oneItem reports whether all edges of a cycle concern one item, which means that an update was lost.
+// oneItem reports whether all edges of a cycle concern one item. In that case, an update was lost.
 func (g *graph) oneItem(cycle []edge) bool {
 	for _, e := range cycle {
 		if e.item != cycle[0].item {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// parse reads a history with one transaction per line, as "name begin end: r x=1 w x=2/1 w y=3". 2/1 is the value 2
-// written over 1, x= is an item that did not exist, and an end of - is an unknown outcome.
+// parse reads a history with one transaction per line, in the form "name begin end: r x=1 w x=2/1 w y=3". In this
+// form, 2/1 is the value 2 written over 1, x= is an item that did not exist, and an end of - is an unknown outcome.
 func parse(t *testing.T, text string) (out []Txn) {
 	t.Helper()
 	for line := range strings.Lines(strings.TrimSpace(text)) {
@@ -79,8 +79,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestSerialHistories checks that histories of a serial store are always accepted. Histories of a store that reads from
-// a snapshot and rejects only conflicting writes must be reported only for write skew.
+// TestSerialHistories checks that histories of a serial store are always accepted. For a store that reads from a
+// snapshot and rejects only conflicting writes, only write skew must be reported.
 func TestSerialHistories(t *testing.T) {
 	for seed := range uint64(8) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -111,7 +111,7 @@ func TestSkewIsFound(t *testing.T) {
 }
 
 // random returns a history of a store with few items and concurrent transactions. If snapshots is set, a transaction
-// reads the state at its start, and is aborted if an item that it writes has changed since then.
+// reads the state at its start. The transaction is aborted if an item that it writes has changed since then.
 func random(rng *rand.Rand, n int, snapshots bool) (out []Txn) {
 	items := []string{"x", "y", "z"}
 	now := map[string]string{}

@@ -4,7 +4,7 @@
 
 // Package linear tests linearizability. Many clients read and write a few registers through CQL. Some tests also kill
 // the server. Porcupine then searches for an order of all operations that explains every response. No such order
-// exists if a read returned a value that was lost later, or if two IF clauses succeeded.
+// exists if a read returned a value that was later lost, or if two conflicting IF clauses succeeded.
 package linear
 
 import (
@@ -86,7 +86,7 @@ func (in input) String() string {
 	return fmt.Sprintf("create %d", in.to)
 }
 
-// registers is the specification: a register holds one value, and every operation takes effect at one point between
+// registers is the specification. A register holds one value, and every operation takes effect at one point between
 // its call and its return. An operation with an unknown outcome takes effect at one point before the process ended, or
 // never.
 var registers = porcupine.NondeterministicModel{
@@ -244,8 +244,8 @@ func perform(c *rawclient.Conn, in input, level dberr.Consistency) (output, erro
 	return out, nil
 }
 
-// TestKill checks that single-key operations of a node in batch mode are linearizable, at any consistency level of the
-// reads, across kills at any time.
+// TestKill checks that single-key operations of a node in batch mode are linearizable across kills at any time. It
+// covers all consistency levels of reads.
 func TestKill(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	h := &history{began: time.Now()}

@@ -15,11 +15,12 @@ import (
 	"time"
 )
 
-// Network is an in-memory network for tests and simulations. It consists of named hosts, the streams between them, and
-// faults of these streams. The network uses no randomness and no goroutines, and runs inside testing/synctest.
+// Network is an in-memory network for tests and simulations. It consists of named hosts and the streams between them,
+// and it can inject faults into the streams. The network uses no randomness and no goroutines, and runs inside
+// testing/synctest.
 //
-// All settings apply to a directed pair of hosts: to the bytes that one host sends to the other host, regardless of the
-// host that opened the connection.
+// All settings apply to a directed pair of hosts. They affect the bytes that the first host sends to the second host,
+// regardless of the host that opened the connection.
 type Network struct {
 	mu        sync.Mutex
 	listeners map[string]*listener
@@ -73,7 +74,8 @@ func (n *Network) Delay(from, to string, d time.Duration) {
 	w.delay = d
 }
 
-// Drop breaks the connections that one host has opened to another. Both ends see a reset, and data in flight is lost.
+// Drop breaks the connections that one host has opened to another host. Both ends see a reset, and data in flight is
+// lost.
 func (n *Network) Drop(from, to string) {
 	w := n.way(from, to)
 	w.mu.Lock()
@@ -97,7 +99,7 @@ func (w *way) state() (cut bool, delay time.Duration, changed chan struct{}) {
 	return w.cut, w.delay, w.changed
 }
 
-// pass waits until a message has passed. It is used for connecting.
+// pass waits until a message has passed from one host to the other. It is used for connecting.
 func (w *way) pass(ctx context.Context) error {
 	for {
 		cut, delay, changed := w.state()
@@ -228,7 +230,7 @@ func (c *conn) Write(b []byte) (int, error) { return c.out.write(b) }
 func (c *conn) LocalAddr() net.Addr         { return c.local }
 func (c *conn) RemoteAddr() net.Addr        { return c.remote }
 
-// Close closes both directions. The other end reads the data in flight, then io.EOF.
+// Close closes both directions. The other end reads the data in flight, and then io.EOF.
 func (c *conn) Close() error {
 	c.out.close(false)
 	c.in.close(true)
@@ -265,11 +267,12 @@ type flow struct {
 	mu       sync.Mutex
 	segments []segment
 	bytes    int
-	// ended is set when the writer has closed, and gone is set when the reader has closed. err breaks both ends.
+	// ended is set when the writer has closed the flow, and gone is set when the reader has closed it. err breaks both
+	// ends.
 	ended, gone     bool
 	err             error
 	readBy, writeBy time.Time
-	// changed is closed and replaced when any of the preceding fields changes.
+	// changed is closed and replaced when one of the preceding fields changes.
 	changed chan struct{}
 }
 
@@ -317,8 +320,8 @@ func (f *flow) reset() {
 	f.signal()
 }
 
-// until waits for a change, for the removal of the cut, or for the first of the times. The caller must hold mu. until
-// releases mu while it waits.
+// until waits for a change, for the removal of the cut, or for the earliest of the given times. The caller must hold
+// mu. until releases mu while it waits.
 func (f *flow) until(lifted chan struct{}, times ...time.Time) {
 	changed := f.changed
 	var at time.Time

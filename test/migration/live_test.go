@@ -40,7 +40,7 @@ var (
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// schema holds tables that are common in articles about partitioned tables, a table with cells of every kind, and a
+// schema holds tables that are common in articles about partitioned tables, a table with all kinds of cells, and a
 // table of counters.
 var schema = []string{
 	"CREATE KEYSPACE uprofile WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -223,9 +223,9 @@ func (i *importer) done() (n int) {
 	return n
 }
 
-// TestLive imports from a server while clients write rows, delete rows, and write rows that expire. The import is
-// killed while it creates the schema, copies, follows, and verifies. After the writers have stopped, the import must
-// report that both sides are equal. The test then compares the sides independently.
+// TestLive imports from a server while clients write rows, delete rows, and write rows that expire. The import process
+// is killed while it creates the schema, copies rows, follows changes, and verifies the result. After the writers have
+// stopped, the import must report that both sides are equal. The test then compares the sides independently.
 func TestLive(t *testing.T) {
 	from := *source
 	if from == "" {

@@ -31,7 +31,7 @@ var (
 	outsider    = transport.NodeID{0x57}
 )
 
-// handshakes returns the messages that an outsider sends: its proof, its intro, and its hello.
+// handshakes returns the messages that an outsider sends, which are its proof, its intro, and its hello.
 func handshakes() (out [][]byte) {
 	for _, class := range []transport.Class{'a', transport.Raft, transport.Command, transport.Snapshot} {
 		for honest := range byte(4) {
@@ -63,7 +63,7 @@ func sealed(b []byte) []byte {
 
 // outsiderConn is a connection whose other end is an outsider.
 type outsiderConn struct {
-	net.Conn // nil, because only the following methods are used
+	net.Conn // the other methods are not used
 	in       []byte
 	heard    bytes.Buffer
 	// next is called with all data received so far when the reader needs more data.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mutate feeds mutated valid inputs to every decoder at a rate of millions per second. The package complements
-// the native fuzz targets in the packages of the decoders, which are slower and guided by coverage. It checks for
-// panics, for results that change when they are encoded and decoded again, and for decoders that read beyond their
-// input.
+// Package mutate feeds millions of mutated valid inputs per second to every decoder. The package complements the
+// native fuzz targets in the decoders' packages. Those targets are slower and guided by coverage. It checks for panics
+// and for decoders that read beyond their input. It also checks that decoded results do not change when they are
+// encoded and decoded again.
 package mutate
 
 import (
@@ -36,7 +36,7 @@ var (
 type target struct {
 	name  string
 	seeds [][]byte
-	run   func() func(b []byte) string // returns a separate function for each goroutine, because decoders reuse memory
+	run   func() func(b []byte) string // decoders reuse memory, so each goroutine needs a separate function
 }
 
 var version byte = cqlwire.V5
@@ -261,7 +261,7 @@ func (m *mutator) next(seeds [][]byte) []byte {
 	return m.buf
 }
 
-// TestMutations checks that no decoder panics or contradicts itself on -executions mutated inputs each.
+// TestMutations checks that no decoder panics or contradicts itself. Each decoder gets -executions mutated inputs.
 func TestMutations(t *testing.T) {
 	for _, tg := range slices.Concat(targets(), nodeTargets(), publicTargets()) {
 		t.Run(tg.name, func(t *testing.T) {
@@ -294,14 +294,14 @@ func attempt(run func([]byte) string, b []byte) (why string) {
 }
 
 // A decoder may allocate memoryBase bytes plus memoryFactor bytes for each byte of its input. A decoded structure is
-// larger than its encoding, and the memory for encoding it again also counts.
+// larger than its encoding. The memory for encoding the structure again also counts.
 const (
 	memoryBase   = 1 << 20
 	memoryFactor = 1024
 )
 
-// TestMemory checks that the memory that decoders allocate is proportional to their input, regardless of the lengths
-// that the input claims.
+// TestMemory checks that the memory that decoders allocate is proportional to the size of their input, regardless of
+// the lengths that the input claims.
 func TestMemory(t *testing.T) {
 	for _, tg := range slices.Concat(targets(), nodeTargets(), publicTargets()) {
 		t.Run(tg.name, func(t *testing.T) {

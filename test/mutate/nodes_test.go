@@ -176,7 +176,7 @@ func peerRequests() (out [][]byte) {
 	n, _ := json.Marshal(
 		peers.JoinRequest{Node: topology.NodeID{1}, Internal: "10.0.0.1:7000", CQL: "10.0.0.1:9042", Region: "r",
 			Zone: "z", Newest: 1},
-	) // from here on, plain values
+	) // plain values start here
 	return append(out, []byte{peers.ReportCall.Number}, append([]byte{peers.AwaitCall.Number}, `{"version":7}`...),
 		append([]byte{peers.JoinCall.Number}, n...), []byte{peers.AcquireCall.Number}, []byte{peers.StopCall.Number},
 		append([]byte{73}, "subject\x00question"...))

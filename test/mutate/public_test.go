@@ -26,8 +26,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// publicTargets returns the targets that untrusted clients can reach: statements about roles, the HTTP endpoints, and
-// the handshake of nodes.
+// publicTargets returns the targets that untrusted clients can reach. These targets are statements about roles, the
+// HTTP endpoints, and the handshake of nodes.
 func publicTargets() []target {
 	return []target{
 		{"statements about roles", roleTexts(), executeRoles},
@@ -54,15 +54,15 @@ func fuzz(f *testing.F, name string) {
 	}
 }
 
-// FuzzRoles checks that statements about roles do not panic, do not give permissions to a role without permissions,
-// and do not lead to a state that differs from its records.
+// FuzzRoles checks that statements about roles do not panic or give permissions to a role without permissions. The
+// resulting state must not differ from its records.
 func FuzzRoles(f *testing.F) { fuzz(f, "statements about roles") }
 
 // FuzzHTTP checks that no request can change the node or read protected data without the required permission.
 func FuzzHTTP(f *testing.F) { fuzz(f, "HTTP requests") }
 
-// FuzzJoin checks that a peer that has not proven the secret cannot complete the handshake of nodes on either side,
-// and receives no information about the cluster.
+// FuzzJoin checks that a peer that has not proven the secret cannot complete the handshake with a node. The peer must
+// receive no information about the cluster.
 func FuzzJoin(f *testing.F) { fuzz(f, "the join handshake") }
 
 func roleTexts() (out [][]byte) {
@@ -88,7 +88,7 @@ func roleTexts() (out [][]byte) {
 	return out
 }
 
-// roleFixture is a store of roles. One role executes statements in it.
+// roleFixture is a store of roles. One role executes statements in the store.
 type roleFixture struct {
 	state  *access.State
 	schema *schema.Schema
@@ -131,8 +131,8 @@ func (w *roleFixture) ask(who, text string, tree parser.Statement) string {
 	return ""
 }
 
-// executeRoles executes the statements as low, which has no permissions, and as boss, which has all permissions, each
-// in a separate fixture.
+// executeRoles executes the statements as low, which has no permissions, and as boss, which has all permissions. Each
+// role has a separate fixture.
 func executeRoles() func([]byte) string {
 	start := startRoles()
 	low, boss := newRoleFixture(start), newRoleFixture(start)
@@ -168,7 +168,7 @@ func plain(tree parser.Statement) bool {
 	return true
 }
 
-// kept compares a state with its records, from which all followers must derive the same state.
+// kept compares a state with the state that followers derive from its records.
 func kept(s, from *access.State) string {
 	changed, records := access.Changed(from, s), s.Records()
 	followed, err := from.WithRecords(changed)
@@ -182,7 +182,7 @@ func kept(s, from *access.State) string {
 }
 
 func httpRequests() (out [][]byte) {
-	const boss, low = "Ym9zczpyaWdodA==", "bG93OnJpZ2h0" // each with the password "right"
+	const boss, low = "Ym9zczpyaWdodA==", "bG93OnJpZ2h0" // the password of each user is "right"
 	for _, text := range []string{
 		"GET /status HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic " + low + "\r\n\r\n",
 		"POST /checkpoint HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Basic " + boss +

@@ -16,10 +16,10 @@ import (
 
 var long = flag.Bool("long", false, "1,000 nodes and 100,000 partitions instead of 60 and 3,000")
 
-// TestBalance simulates a cluster with tables of different sizes, growth, daily load changes, nodes that join, leave,
-// and differ in size, and the failure of a zone. The test reports each phase. The test checks that balancing
-// terminates with all nodes close to their tolerance. Balancing may move only slightly more bytes than necessary, and
-// almost no replica may move back and forth.
+// TestBalance simulates a cluster with tables of different sizes, growth, and daily load changes. Nodes of different
+// sizes join and leave, and a zone fails. The test reports each phase and checks that balancing terminates with all
+// nodes close to their tolerance. Balancing may move only slightly more bytes than necessary, and almost no replica
+// may move back and forth.
 func TestBalance(t *testing.T) {
 	nodes, partitions := 60, 3000
 	if *long {
@@ -111,7 +111,7 @@ func (w *modelCluster) total() float64 {
 }
 
 // BenchmarkSchedule measures a decision with 1,000 nodes and 100,000 partitions, a third of which must move. The
-// benchmark measures a new planner, and a planner that has already decided in the same state.
+// benchmark measures a new planner and a planner that has already made a decision in the same state.
 func BenchmarkSchedule(b *testing.B) {
 	w := newModelCluster(b, 1, 1000, 5, 100_000)
 	b.Run("scratch", func(b *testing.B) {

@@ -32,7 +32,7 @@ type modelCluster struct {
 	rng   *rand.Rand
 	state *meta.State
 	view  placement.View
-	ring  bool // decide by the ring only, as if no sizes were known
+	ring  bool // decide by the ring only, as if sizes were unknown
 	parts []topology.PartitionID
 	base  map[topology.PartitionID]placement.Size
 	// flights holds the times at which the moves of partitions end.
@@ -190,7 +190,7 @@ func (w *modelCluster) land() {
 	}
 }
 
-// run advances the time until no work remains, or by a given time.
+// run advances the time until no work remains, or until a given time has passed.
 func (w *modelCluster) run(name string, most time.Duration, each func()) {
 	w.phase, w.left = phase{name: name, least: w.least()}, map[[2]uint64]bool{}
 	began := w.view.Now
@@ -248,8 +248,8 @@ func (w *modelCluster) shares(
 	return all, capacity, nodes
 }
 
-// least returns the minimum number of bytes that must move to keep every node below its fair share plus the tolerance,
-// and above the threshold below which it is filled.
+// least returns the minimum number of bytes that must move. Afterward, every node must be below its fair share plus
+// the tolerance, and above the threshold below which it is filled.
 func (w *modelCluster) least() float64 {
 	has := w.held()
 	all, capacity, _ := w.shares(has)

@@ -14,8 +14,8 @@ import (
 )
 
 // Altered builds the binary with replaced source files. files maps the paths of files of this module or of the
-// standard library to their new content. Tests can build variants of the program without adding an option that users
-// would see.
+// standard library to their new content. With Altered, tests can build variants of the program without an additional
+// option.
 func Altered(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,8 +67,8 @@ func goEnv(t testing.TB, name string) string {
 }
 
 // shift is source text for package time of the standard library. It shifts the wall clock by the number of seconds in
-// a file that an environment variable names. The file is memory-mapped, so a new value is a step of the clock.
-// Monotonic time is not affected, as if an operator had set the clock of a machine.
+// a file. An environment variable names the file. The file is memory-mapped, so a new value is a step of the clock.
+// Monotonic time is not affected, as when an operator sets the clock of a machine.
 const shift = `package time
 
 import (
@@ -95,8 +95,8 @@ var wrongBy = func() *int64 {
 
 const shiftFile = "ILION_TEST_CLOCK"
 
-// WrongClock builds a binary whose wall clock a Clock sets, or takes it from the environment variable
-// ILION_WRONG_CLOCK_BIN. The build recompiles the standard library. The first build takes minutes.
+// WrongClock returns a binary whose wall clock a Clock sets. It builds the binary, unless the environment variable
+// ILION_WRONG_CLOCK_BIN names one. The build recompiles the standard library. The first build takes minutes.
 func WrongClock(t testing.TB) string {
 	t.Helper()
 	if bin := os.Getenv("ILION_WRONG_CLOCK_BIN"); bin != "" {
@@ -111,7 +111,7 @@ func WrongClock(t testing.TB) string {
 	})
 }
 
-// Clock is the wall clock of a process that WrongClock has built.
+// Clock is the wall clock of a process that runs a binary from WrongClock.
 type Clock struct {
 	t    testing.TB
 	name string
@@ -128,7 +128,7 @@ func NewClock(t testing.TB) *Clock {
 // Environ returns the environment with which the process must be started.
 func (c *Clock) Environ() []string { return append(os.Environ(), shiftFile+"="+c.name) }
 
-// Set immediately changes the offset of the clock by whole seconds; a positive offset sets the clock ahead.
+// Set immediately changes the offset of the clock by whole seconds. A positive offset sets the clock ahead.
 func (c *Clock) Set(by time.Duration) {
 	c.t.Helper()
 	f, err := os.OpenFile(c.name, os.O_CREATE|os.O_WRONLY, 0o600)

@@ -26,8 +26,8 @@ import (
 	"github.com/ilion-db/ilion/test/restclient"
 )
 
-// These are the parameters of BenchmarkCall: logical partitions, requests in flight per connection, connections, and
-// turns.
+// These are the numbers of logical partitions, requests in flight per connection, connections, and turns of
+// BenchmarkCall.
 const (
 	callOwners   = 4000
 	callPipeline = 16
@@ -55,10 +55,9 @@ func callItem(id, key string) map[string]any {
 		"address": map[string]string{"city": "Paris", "zip": "75001"}, "text": strings.Repeat("lorem ipsum ", 14)}
 }
 
-// BenchmarkCall measures the server's CPU time for a stored procedure with ten reads and five replacements, for an
-// empty procedure, and for a write of a row with the size of an item. The three workloads alternate. Each connection
-// has several requests in flight. The benchmark covers items that are indexed completely and items that are not
-// indexed.
+// BenchmarkCall measures the server's CPU time for three workloads: a stored procedure with ten reads and five
+// replacements, an empty procedure, and a write of a row with the size of an item. The three workloads alternate. Each
+// connection has several requests in flight. The benchmark covers fully indexed items and items that are not indexed.
 func BenchmarkCall(b *testing.B) {
 	s := startCalls(b)
 	c := s.Dial(b)
@@ -137,8 +136,8 @@ func startCalls(b *testing.B) *Server {
 	return s
 }
 
-// BenchmarkNeighbour measures the latency of a client's point reads, alone and while other clients call procedures
-// that loop, allocate, or recurse without end.
+// BenchmarkNeighbour measures the latency of a client's point reads. It compares the latency without other clients to
+// the latency while other clients call procedures that loop, allocate, or recurse without end.
 func BenchmarkNeighbour(b *testing.B) {
 	s := startCalls(b)
 	reads := func(what string, most time.Duration) {

@@ -54,8 +54,8 @@ func (c *three) until(what string, missing func() string) {
 	eventually.None(c.t, what, eventually.Limit, missing)
 }
 
-// whole waits until every partition has as many voters as there are nodes. Before that, leaders may move, and the only
-// voter of a partition may be on a node that the test stops.
+// whole waits until every partition has as many voters as the cluster has nodes. Before that, leaders may move, and a
+// partition may have its only voter on a node that the test stops.
 func whole(t *testing.T, nodes []*process.Server) {
 	t.Helper()
 	eventually.None(t, "voters of each partition on all nodes", eventually.Limit, func() string {
@@ -105,7 +105,7 @@ func (c *three) copyDir(from, to string) {
 	process.CopyDir(c.t, from, to)
 }
 
-// again starts the third node on a directory. again waits for the node to be ready and known to the first node.
+// again starts the third node on a directory. again waits until the node is ready and the first node knows it.
 func (c *three) again(dir string) *process.Server {
 	c.t.Helper()
 	s := process.Start(c.t, dir, "--internal", c.addresses[2])
@@ -120,7 +120,7 @@ func (c *three) again(dir string) *process.Server {
 	return s
 }
 
-// refused starts the third node on a directory three times. Each time, the node must end with an error that contains
+// refused starts the third node on a directory three times. Each time, the node must exit with an error that contains
 // the given texts.
 func (c *three) refused(dir string, texts ...string) {
 	c.t.Helper()
@@ -129,7 +129,7 @@ func (c *three) refused(dir string, texts ...string) {
 	}
 }
 
-// leadFirst makes the first node lead all partitions while only it and the third node run.
+// leadFirst makes the first node lead all partitions while only the first and the third node run.
 func (c *three) leadFirst() {
 	c.t.Helper()
 	first, third := process.Status(c.t, c.nodes[0]), process.Status(c.t, c.nodes[2])
@@ -147,7 +147,7 @@ func (c *three) leadFirst() {
 }
 
 // TestLostLogFolder checks that a node whose log folder is missing, empty, or from another directory does not start,
-// even after several attempts, and that it starts when the right folder is back.
+// even after several attempts. The node must start when the right folder is back.
 func TestLostLogFolder(t *testing.T) {
 	t.Parallel()
 	c := startThree(t)
@@ -188,8 +188,8 @@ func TestLostLogFolder(t *testing.T) {
 	c.check()
 }
 
-// TestCopyInTurn checks that, if nodes are started on a data directory and then on its copy, only the directory that
-// was started first is accepted. This must be true even after the other nodes have been restarted.
+// TestCopyInTurn starts nodes on a data directory and then on its copy. It checks that the cluster accepts only the
+// directory that was started first. This must be true even after the other nodes have restarted.
 func TestCopyInTurn(t *testing.T) {
 	t.Parallel()
 	c := startThree(t)
@@ -232,9 +232,9 @@ func TestEarlierState(t *testing.T) {
 }
 
 // TestEarlierMoment checks a data directory that was restored to an earlier time of its latest run, for example from a
-// disk snapshot. The node must detect the loss when other nodes send entries that follow the lost entries, and end
-// with one line that names the directory and the remedy. After that, the other nodes must reject the directory. No
-// acknowledged write may be lost.
+// disk snapshot. When other nodes send entries that follow the lost entries, the node must detect the loss. The node
+// must then exit with one line that names the directory and the remedy. After that, the other nodes must reject the
+// directory. No acknowledged write may be lost.
 func TestEarlierMoment(t *testing.T) {
 	t.Parallel()
 	c := startThree(t)

@@ -179,8 +179,8 @@ func flips(size int) (at []int) {
 	return at
 }
 
-// TestFlippedBits checks a node after a bit of any file in its directory was flipped. The node must either have all
-// its data, or end with one line that names the file, at the start or later. It must not delete damaged files.
+// TestFlippedBits flips a bit of any file in a node's directory. The node must either have all its data, or exit with
+// one line that names the file. It may exit at the start or later. It must not delete damaged files.
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	m := newMember(t)

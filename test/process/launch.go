@@ -101,7 +101,7 @@ func TryOrder(dir, path string) error {
 	return nil
 }
 
-// CopyDir copies a data directory, without its sockets, that no process changes. See Server.CopyRunning.
+// CopyDir copies a data directory that no process changes, without its sockets. See Server.CopyRunning.
 func CopyDir(t testing.TB, from, to string) {
 	t.Helper()
 	err := filepath.WalkDir(from, func(name string, d fs.DirEntry, err error) error {

@@ -60,7 +60,7 @@ func TestKilledLoad(t *testing.T) {
 		if err := cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		_ = cmd.Wait() // the error reports that the process was killed
+		_ = cmd.Wait() // the error only reports that the process was killed
 	}
 	out, err := process.Command(t, load()...).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "resuming after line") ||

@@ -21,8 +21,8 @@ func TestMain(m *testing.M) { process.Main(m) }
 // hosts counts the hosts that freeAddress has returned.
 var hosts atomic.Uint32
 
-// freeAddress returns an address that only the caller uses, because each address has a separate host in the loopback
-// network. A free port of 127.0.0.1 may belong to another test or connection by the time the test uses it.
+// freeAddress returns an address that only the caller uses. Each address has a separate host in the loopback network.
+// In contrast, a free port of 127.0.0.1 may belong to another test or connection by the time the test uses the port.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	host := fmt.Sprintf("127.%d.%d.%d:0", 101+os.Getpid()%100, os.Getpid()/100%250, 1+hosts.Add(1)%250)
@@ -41,8 +41,8 @@ func begin(t *testing.T, dir, internal string, args ...string) *process.Server {
 		"--log-level", "warn", "--internal", internal}, args...)...)
 }
 
-// TestMistakes checks that a node that is started with a mistake ends with one line that explains the mistake, and
-// that the mistake causes no damage.
+// TestMistakes checks that a node that is started with a mistake exits with one line that explains the mistake. The
+// mistake must cause no damage.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -133,9 +133,9 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestSameIdentityTwice checks that a copy of a data directory cannot replace the original. This applies even if the
-// original is gone and the copy is older. The node on the copy must end with an explanation. No acknowledged write may
-// be lost.
+// TestSameIdentityTwice checks that a copy of a data directory cannot replace the original directory. This applies
+// even if the original is gone or the copy is older. The node on the copy must exit with an explanation. No
+// acknowledged write may be lost.
 func TestSameIdentityTwice(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()

@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// CopyRunning copies the data directory of a running process. The process is paused during the copy. Otherwise, it
-// would delete files, and the copy would not be a consistent state.
+// CopyRunning copies the data directory of a running process. The process is paused during the copy. Otherwise, the
+// process would delete files, and the copy would not be a consistent state.
 func (s *Server) CopyRunning(t testing.TB, from, to string) {
 	t.Helper()
 	if err := s.Cmd.Process.Signal(syscall.SIGSTOP); err != nil {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process runs the real binary as a separate process, for tests that kill it, fill its disk, or abuse its
+// Package process runs the real binary as a separate process. Tests can kill the process, fill its disk, or attack its
 // port.
 //
-// The binary is built once for all packages, or taken from the environment variable ILION_BIN. A package that uses it
-// must call Main in its TestMain.
+// The package builds the binary once for all packages, or takes it from the environment variable ILION_BIN. A package
+// that uses this package must call Main in its TestMain.
 package process
 
 import (
@@ -66,7 +66,7 @@ func Binary(t testing.TB) string {
 }
 
 // build returns the path of the binary in the cache of the Go command. The cache keeps binaries that go run has
-// linked, which saves the long link time. A binary that is not yet in the cache is linked to a temporary directory,
+// linked, so most builds need no link step. A binary that is not yet in the cache is linked to a temporary directory,
 // which is removed after the run.
 func build() (path string, err error) {
 	for range 2 {
@@ -106,8 +106,8 @@ var secret = []byte(strings.Repeat("no secret ", 4))
 // Secret returns the join secret of the clusters that tests start.
 func Secret() []byte { return bytes.TrimSpace(secret) }
 
-// Command returns a command of the binary under test with arguments. Its environment contains the join secret. Unless
-// configured otherwise, the REST API is disabled, because only one process per machine can use its default address.
+// Command returns a command of the binary under test with arguments. Its environment contains the join secret. By
+// default, the REST API is disabled, because only one process per machine can use its default address.
 func Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(Binary(t), args...)

@@ -30,9 +30,9 @@ const (
 )
 
 // TestStrangers checks connections to the internal address that do not come from nodes of the cluster. Thousands of
-// connections send garbage, half of a handshake and then nothing, client requests, or the handshake of another
-// cluster's node. These connections must not stop the node, fill its memory or its log, or prevent a valid node from
-// joining.
+// connections send garbage, client requests, or the handshake of another cluster's node. Others send half of a
+// handshake and then nothing. These connections must not stop the node, fill its memory or its log, or prevent a valid
+// node from joining.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
 	base, internal := t.TempDir(), freeAddress(t)

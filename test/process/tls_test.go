@@ -46,7 +46,7 @@ func (c certificates) config(trusted, own string) string {
 	return file
 }
 
-// expired writes a certificate of the authority that expired an hour ago.
+// expired writes a certificate that expired an hour ago, signed by the given authority.
 func (c certificates) expired(authority, name string) {
 	c.t.Helper()
 	crt, err1 := os.ReadFile(c.path(authority) + "/ca.crt")
@@ -70,8 +70,8 @@ func (c certificates) expired(authority, name string) {
 	}
 }
 
-// TestMutualTLS checks with real processes that nodes with certificates of one authority form a cluster, that no other
-// client gets access, and that both sides report the reason for a rejection.
+// TestMutualTLS checks with real processes that nodes with certificates of one authority form a cluster. No other
+// client may get access, and both sides must report the reason for a rejection.
 func TestMutualTLS(t *testing.T) {
 	c := certificates{t, t.TempDir()}
 	c.run("authority", "--out", c.path("ca"))

@@ -22,8 +22,8 @@ const (
 var rewrite = flag.Bool("rewrite", false, "write the present number of faults to "+pending)
 
 // TestProse checks that no folder has more faults than testdata/pending.txt allows. The file lists the folders that
-// have not been rewritten yet. The test also fails if a folder has fewer faults than the file lists, so the numbers
-// can only decrease. In this case, run the test with -rewrite.
+// have not been rewritten yet. The test also fails if a folder has fewer faults than the file lists, so the numbers in
+// the file can only decrease. In this case, run the test with -rewrite.
 func TestProse(t *testing.T) {
 	checker, err := NewChecker()
 	if err != nil {
@@ -124,8 +124,8 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// TestExceptions checks that an exception allows the passage that it names and no other passage, and that unused
-// exceptions are reported.
+// TestExceptions checks that an exception allows only the passage that it names. It also checks that unused exceptions
+// are reported.
 func TestExceptions(t *testing.T) {
 	checker, err := newChecker(`\banew\b => again`, "a.md: begins anew # a quotation\nb.md: anew # unused")
 	if err != nil {
@@ -182,8 +182,8 @@ func TestMarkdownWidth(t *testing.T) {
 	checkWidth(t, 100)
 }
 
-// TestCommitSubjects checks the subjects of the commits since testdata/since.txt: "area: do something", with up to 72
-// characters.
+// TestCommitSubjects checks the subjects of the commits since testdata/since.txt. A subject has the form "area: do
+// something" and up to 72 characters.
 func TestCommitSubjects(t *testing.T) {
 	since, err := os.ReadFile("testdata/since.txt")
 	if err != nil {

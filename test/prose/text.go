@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prose checks the wording of everything that a person reads: documentation, Go comments, messages, and
-// commit subjects.
+// Package prose checks the wording of documentation, Go comments, messages, and commit subjects.
 //
-// The rules are in rules.txt and explained in docs/dev/style.md. Sentences that a rule rejects for no good reason are
-// listed in exceptions.txt, each with its reason. The program in the folder sample prints random sentences for a
+// The rules are in rules.txt and explained in docs/dev/style.md. The file exceptions.txt lists sentences that a rule
+// rejects for no good reason, each with an explanation. The program in the folder sample prints random sentences for a
 // reader to grade.
 package prose
 
@@ -25,14 +24,14 @@ import (
 type Class string
 
 // These are the classes of passages. Documentation is Markdown text. Messages are string constants that look like a
-// sentence or the beginning of a sentence: errors, log messages, and help texts.
+// sentence or the beginning of a sentence, such as errors, log messages, and help texts.
 const (
 	Documentation Class = "documentation"
 	Comment       Class = "comment"
 	Message       Class = "message"
 )
 
-// Passage is a piece of text that is read as a whole: a paragraph, a list item, a comment, or a message.
+// Passage is a text that is read as a whole, such as a paragraph, a list item, a comment, or a message.
 type Passage struct {
 	Class Class
 	Path  string // path relative to the root of the repository, with slashes
@@ -236,11 +235,11 @@ func commentPassages(path string, line int, group *ast.CommentGroup) []Passage {
 	return all
 }
 
-// messageShape matches the beginning of a message: at least three words, of which the first is a plain word or a verb
-// of package fmt.
+// messageShape matches the beginning of a message. A message has at least three words, of which the first is a plain
+// word or a verb of package fmt.
 var messageShape = regexp.MustCompile(`^[A-Za-z%"'][a-zA-Z%"',:-]*( +[^ ]+){2,}`)
 
-// notMessage matches constants that have the shape of a message and are CQL, SQL, HTML, or JavaScript.
+// notMessage matches constants in CQL, SQL, HTML, or JavaScript that have the shape of a message.
 var notMessage = regexp.MustCompile(`^(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|BEGIN|GRANT|REVOKE|LIST|USE|` +
 	`TRUNCATE|EXPLAIN|DESCRIBE|DESC|function|var|const|class|org\.|java\.)\b|[<>{}]{1}.*[<>{}]|;$|==`)
 

@@ -13,7 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// unbroken matches lines that cannot be wrapped: a single long word or link, optionally after a list marker.
+// unbroken matches lines that cannot be wrapped. Such a line consists of a single long word or link, optionally after
+// a list marker.
 var unbroken = regexp.MustCompile(`^\s*([-*+]\s+|[0-9]+\.\s+)?(\S+|!?\[[^\]]*\]\([^)]*\)\S*)$`)
 
 // checkWidth reports the lines of prose in Markdown that are wider than limit columns.
@@ -38,7 +39,7 @@ func checkWidth(t *testing.T, limit int) {
 			if strings.HasPrefix(strings.TrimSpace(line), "```") {
 				fenced = !fenced
 			}
-			// Only the displayed text of a link is counted, because the target cannot be wrapped.
+			// Only the displayed text of a link counts, because the target cannot be wrapped.
 			shown := link.ReplaceAllString(line, "$1")
 			n := utf8.RuneCountInString(shown)
 			if n > limit && !fenced && !strings.HasPrefix(strings.TrimSpace(line), "|") && !unbroken.MatchString(line) {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// The tests send no INSERT JSON to compact tables whose columns are all keys, because Cassandra 5.0 then writes no
-// row. They also send no INSERT without a value to compact tables, because Cassandra rejects such an INSERT later than
-// Ilion.
+// The tests send no INSERT JSON to compact tables whose columns are all keys, because Cassandra 5.0 writes no row for
+// such an INSERT. They also send no INSERT without a value to compact tables, because Cassandra rejects such an INSERT
+// later than Ilion.
 
 // compactSchema draws a table with COMPACT STORAGE and returns the statements that create it. A table without
 // clustering columns has several other columns. A table with clustering columns has at most one other column.
@@ -57,7 +57,7 @@ func (t *table) compactSchema(n int) []string {
 	return out
 }
 
-// prefix draws the clustering columns that identify a row. In a compact table, these are sometimes only the first
+// prefix draws the clustering columns that identify a row. In a compact table, prefix sometimes draws only the first
 // clustering columns.
 func (t *table) prefix() []column {
 	if !t.compact || len(t.clustering) < 2 || t.chance(0.7) {
@@ -67,5 +67,5 @@ func (t *table) prefix() []column {
 }
 
 // flat reports whether the table is a compact table without clustering columns. For such a table, Cassandra 5.0
-// rejects INSERT JSON, an INSERT of only the key, and a conditional DELETE, and reads through an index fail.
+// rejects INSERT JSON, an INSERT of only the key, and a conditional DELETE. Reads through an index fail.
 func (t *table) flat() bool { return t.compact && len(t.clustering) == 0 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// reason is a difference that docs/compatibility.md documents. Each expression that is not nil must match its text.
+// reason is a difference that docs/compatibility.md documents. Each non-nil expression must match its text.
 type reason struct {
 	name                        string
 	statement, ilion, cassandra *regexp.Regexp
@@ -115,8 +115,8 @@ func sortedLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// keyForms replaces decimals and tuples with the forms in which Ilion returns them in clustering columns, in sets, and
-// as keys of maps (docs/compatibility.md, decimal-clustering).
+// keyForms replaces decimals and tuples with the forms that Ilion returns in clustering columns, in sets, and as keys
+// of maps (docs/compatibility.md, decimal-clustering).
 func keyForms(result string) string {
 	result = strings.ReplaceAll(strings.ReplaceAll(result, "1E+10", "10000000000"), ", null)", ")")
 	return trailingZeros.ReplaceAllString(result, "$1$2")

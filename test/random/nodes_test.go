@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { process.Main(m) }
 
-// statementTimeout is the timeout of a response.
+// statementTimeout is the maximum wait for a response.
 const statementTimeout = 30 * time.Second
 
 // nodes is a standalone node or a cluster. Its processes are killed and restarted while they serve requests.
@@ -33,7 +33,7 @@ type nodes struct {
 	internal []string
 	// processes holds the processes that were started last.
 	processes []*process.Server
-	// at is the index of the node that gets the requests.
+	// at is the index of the node that receives the requests.
 	at   int
 	conn *rawclient.Conn
 	// broken is set while one of several nodes is down or recovering.
@@ -135,7 +135,7 @@ func (c *nodes) connect(i int) {
 }
 
 // disturb kills a node with SIGKILL and restarts the node after some time. A standalone node is killed between two
-// statements. In a cluster, the killed node may be the node that receives the requests; the client then changes to
+// statements. In a cluster, the killed node may be the node that receives the requests. The client then switches to
 // another node.
 func (c *nodes) disturb(d draw) {
 	if len(c.processes) == 1 {
@@ -159,9 +159,9 @@ func (c *nodes) disturb(d draw) {
 	}
 	c.kills.Add(1)
 	c.wait.Go(func() {
-		time.Sleep(after) // wait, so that the kill interrupts a running statement
+		time.Sleep(after) // the kill interrupts a running statement after this time
 		c.processes[victim].Kill()
-		time.Sleep(away) // wait, so that the node misses many or few changes
+		time.Sleep(away) // the node misses many or few changes during this time
 		c.start(victim, false)
 		c.whole()
 		c.broken.Store(false)

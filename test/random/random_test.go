@@ -44,7 +44,7 @@ func TestAgainstCassandra(t *testing.T) {
 	p := &pair{T: t, d: d}
 	if *processes > 0 {
 		p.nodes = startNodes(t, *processes)
-		defer p.nodes.wait.Wait() // wait before the processes are ended
+		defer p.nodes.wait.Wait() // wait before the processes are stopped
 	} else {
 		db, err := ilion.Start(t.Context(), ilion.Options{InitialPartitions: *partitions, UserDefinedFunctions: true})
 		if err != nil {
@@ -98,7 +98,7 @@ func (p *pair) round() {
 	}
 	if d.chance(0.05) {
 		p.compare(d.shortLived(), 0)
-		time.Sleep(2500 * time.Millisecond) // expired on both sides by that time
+		time.Sleep(2500 * time.Millisecond) // all these rows have expired on both sides after this time
 	}
 	p.compare("SELECT * FROM t", 0)
 	p.compare("SELECT * FROM c", pick(d, 0, 2))
@@ -123,8 +123,8 @@ type pair struct {
 	// staticIndex is set if the index is on a static column.
 	staticIndex bool
 	history     []string // changes since the tables were last known to be equal
-	// differences holds the differences that same has found. apart is set once the contents of the tables may differ.
-	// failed is set if the last statement may have made the contents differ although its results were equal.
+	// differences holds the differences that same has found. apart is set when the contents of the tables may differ.
+	// failed is set if the last statement may have changed the contents differently although its results were equal.
 	differences   []string
 	apart, failed bool
 	// texts enables the comparison of error texts. plain is set if the tables of the second server have no indexes.
@@ -143,7 +143,7 @@ func (p *pair) conns() [2]*rawclient.Conn {
 	return [2]*rawclient.Conn{p.inside, p.cassandra}
 }
 
-// stamps matches timestamps that the servers assign, which differ.
+// stamps matches timestamps that the servers assign. These timestamps differ between the servers.
 var stamps = regexp.MustCompile(`\b1[78]\d{14}\b`)
 
 func (p *pair) compare(statement string, page int) {
@@ -165,7 +165,7 @@ func (p *pair) compare(statement string, page int) {
 	if strings.HasPrefix(got[1], "error 0x1300") {
 		return // Cassandra 5.0 fails when it pages groups
 	}
-	for i := range got { // the texts have changed in 5.0
+	for i := range got { // Cassandra 5.0 has different texts
 		if strings.HasPrefix(got[i], "error") {
 			got[i], _, _ = strings.Cut(got[i], ":")
 		}
@@ -196,7 +196,7 @@ func answer(c *rawclient.Conn, statement string, page int) string {
 		}
 		for _, w := range c.Warnings {
 			if strings.HasPrefix(w, "Materialized views are experimental") {
-				continue // views of Ilion are not experimental
+				continue // Ilion's views are not experimental
 			}
 			out.WriteString("warning: " + w + "\n")
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// draw generates random statements for the table
+// draw generates random statements for the following table
 //
 //	t (k int, a int, b int, s int static, v int, w text, l list<int>,
 //	  m map<int, int>, st set<int>, f frozen<list<int>>, PRIMARY KEY (k, a, b))
@@ -68,7 +68,7 @@ func (d draw) columns() []string {
 	return all[:d.IntN(4)]
 }
 
-// schema draws the tables: t, whose clustering orders and index are random, and c with counters.
+// schema draws two tables. Table t has random clustering orders and a random index, and table c has counters.
 func (d draw) schema() []string {
 	out := []string{
 		"DROP KEYSPACE IF EXISTS compared",
@@ -97,7 +97,7 @@ func (d draw) change() string {
 	return s
 }
 
-// count draws a change of counters.
+// count draws a change to counters.
 func (d draw) count() string {
 	by := pick(d, "n = n + ", "n = n - ", "o = o + ") + fmt.Sprint(d.n())
 	if d.chance(0.2) {

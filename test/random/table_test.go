@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// smallScalars are native types with few values, so that rows, elements, and conditions often match.
+// smallScalars contains native types with few values, so rows, elements, and conditions often match.
 var smallScalars = map[string][]string{
 	"int": {"0", "1", "2", "3", "-1"}, "bigint": {"0", "1", "2", "9223372036854775807"},
 	"smallint": {"0", "1", "2"}, "text": {"''", "'a'", "'b'", "'ä'"}, "ascii": {"'a'", "'b'", "''"},
@@ -84,7 +84,7 @@ func (t *table) schema(n int) []string {
 	}
 	for i := range t.IntN(4) {
 		k := t.small(t.IntN(5)/4, true)
-		for strings.Contains(k.name, "decimal") { // stored by value: docs/compatibility.md, decimal-clustering
+		for strings.Contains(k.name, "decimal") { // stored by value (docs/compatibility.md, decimal-clustering)
 			k = t.small(0, true)
 		}
 		t.clustering = append(t.clustering, column{fmt.Sprint("c", i), k})
@@ -226,7 +226,7 @@ func (t *table) value(k kind) string {
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	case "map":
-		seen := map[string]bool{} // avoid duplicate keys, because Cassandra may keep any of their values
+		seen := map[string]bool{} // avoid duplicate keys, because Cassandra may keep any of the values
 		for range t.IntN(4) {
 			if key := t.value(k.parts[0]); !seen[key] {
 				seen[key] = true

@@ -18,8 +18,8 @@ import (
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
-// TestTablesAgainstCassandra checks that the same random statements on random tables with indexes and views have the
-// same results on a new node and on a Cassandra server.
+// TestTablesAgainstCassandra executes random statements on random tables with indexes and views. It checks that a new
+// node and a Cassandra server return the same results.
 func TestTablesAgainstCassandra(t *testing.T) {
 	if *against == "" {
 		t.Skip("needs a Cassandra: -against")
@@ -37,12 +37,12 @@ func TestCompactTablesAgainstCassandra(t *testing.T) {
 		(*table).compactSchema)
 }
 
-// keptSeeds are seeds that have found differences.
+// keptSeeds lists seeds that have found differences.
 var keptSeeds = []uint64{1, 2, 3}
 
-// TestTablesWithoutCassandra runs the stored seeds on a table in 16 physical partitions with its indexes, and on a
-// table in a single partition without indexes. The test checks that statements that allow filtering return the same
-// rows in the same order.
+// TestTablesWithoutCassandra runs the stored seeds on two tables. One table has 16 physical partitions and indexes,
+// and the other has a single partition without indexes. The test checks that statements with ALLOW FILTERING return
+// the same rows in the same order.
 func TestTablesWithoutCassandra(t *testing.T) {
 	if !*alone {
 		t.Skip("needs -alone: a difference in one of several runs is not explained")
@@ -134,7 +134,7 @@ func compareTables(t *testing.T, seed uint64, rounds int, first, second *rawclie
 
 func newDraw(seed uint64) draw { return draw{rand.New(rand.NewPCG(seed, 2))} }
 
-// settle waits until a view, which follows its table with a delay, is the same on both sides.
+// settle waits until a view is the same on both sides, because the view follows its table with a delay.
 func (p *pair) settle(statement string) {
 	p.Helper()
 	a, b := p.conns()[0], p.conns()[1]

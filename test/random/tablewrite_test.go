@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// using draws a USING clause. It draws timestamps from a small set, and lifetimes that do not end during the test.
+// using draws a USING clause. It draws timestamps from a small set, and it draws lifetimes that do not end during the
+// test.
 func (t *table) using(lifetime bool) string {
 	var parts []string
 	if t.chance(0.8) {
@@ -25,7 +26,7 @@ func (t *table) using(lifetime bool) string {
 	return " USING " + strings.Join(parts, " AND ")
 }
 
-// equal draws restrictions of some columns to a value, or sometimes to several values.
+// equal draws restrictions of some columns to one value, or sometimes to several values.
 func (t *table) equal(of []column, several bool) []string {
 	var w []string
 	for _, c := range of {
@@ -165,8 +166,8 @@ func (t *table) element(c column) string {
 	return c.name
 }
 
-// slice draws restrictions of clustering columns: none, or equality for the first columns and sometimes a range for
-// the next column.
+// slice draws restrictions of clustering columns. It draws no restrictions, or equality for the first columns and
+// sometimes a range for the next column.
 func (t *table) slice() []string {
 	n := t.IntN(len(t.clustering) + 1)
 	w := t.equal(t.clustering[:n], false)

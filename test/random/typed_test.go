@@ -19,7 +19,7 @@ type column struct {
 	kind
 }
 
-// typed is a random table of random types.
+// typed is a random table with random types.
 type typed struct {
 	draw
 	partition, clustering, static, regular []column
@@ -30,8 +30,8 @@ func (t *typed) all() []column {
 	return append(append(append(append([]column(nil), t.partition...), t.clustering...), t.static...), t.regular...)
 }
 
-// TestTypesAgainstCassandra checks that the same random statements on tables of random types, with expressions and
-// functions of all kinds, have the same results on a new node and on a Cassandra server.
+// TestTypesAgainstCassandra executes random statements with all kinds of expressions and functions on tables with
+// random types. It checks that a new node and a Cassandra server return the same results.
 func TestTypesAgainstCassandra(t *testing.T) {
 	if *against == "" {
 		t.Skip("needs a Cassandra: -against")
@@ -109,7 +109,7 @@ func (p *pair) same(statement string, page int) bool {
 	}
 	if got[0] == got[1] || p.texts && otherMistake(got[0], got[1]) || strings.Contains(got[1], "Legacy") ||
 		strings.Contains(plain[1], "paging state") || p.keyForms && bytesOf.MatchString(statement) {
-		return true // accept a fault of Cassandra, which mostly fails when it pages groups or for types from 3.0
+		return true // accept a fault of Cassandra, which usually occurs with pages of groups or with types from 3.0
 	}
 	difference := fmt.Sprintf("%s\n(pages of %d)\n%s", statement, page, differing(plain[0], plain[1]))
 	if !strings.HasPrefix(statement, "SELECT") || page == 0 && statement == "SELECT * FROM t" {
@@ -153,7 +153,7 @@ func differing(ilion, cassandra string) string {
 	return strings.Join(out, "\n")
 }
 
-// schema draws a table t of keyspace typed, and the statements that it requires.
+// schema draws the table typed.t and returns the statements that it requires.
 func (g *typed) schema(n int) []string {
 	for i := range 1 + g.IntN(2) {
 		g.partition = append(g.partition, column{fmt.Sprint("p", i), g.kind(g.IntN(2), true)})
@@ -194,7 +194,7 @@ func (g *typed) schema(n int) []string {
 		"USE " + ks, "CREATE TYPE udt (f0 int, f1 text, f2 frozen<set<int>>)", create}
 }
 
-// where draws restrictions of whole keys, or sometimes of parts of them.
+// where draws restrictions of whole keys, or sometimes of parts of keys.
 func (g *typed) where(whole bool) string {
 	var w []string
 	for _, c := range append(append([]column(nil), g.partition...), g.clustering...) {

@@ -14,8 +14,8 @@ type kind struct {
 	name string
 	// parts holds the types of the elements, of the keys and values, or of the fields.
 	parts []kind
-	// frozen is set for a type that is stored in one cell. multi is set for a collection or user type of several
-	// cells.
+	// frozen is set for a type that is stored in one cell. multi is set for a collection or user type that is stored
+	// in several cells.
 	frozen, multi bool
 }
 
@@ -107,7 +107,7 @@ func (k kind) base() string {
 	return strings.TrimSuffix(name, ">")
 }
 
-// literal draws a value of a type, or sometimes of another type, which both servers must reject.
+// literal draws a value of a type. Sometimes it draws a value of another type, which both servers must reject.
 func (d draw) literal(k kind) string {
 	if d.chance(0.01) {
 		return d.literal(d.scalar(false))
@@ -132,7 +132,7 @@ func (d draw) literal(k kind) string {
 		if d.chance(0.3) {
 			return "{}"
 		}
-		// Add no more entries, because the value of a duplicate key varies in Cassandra.
+		// A literal contains only one entry, because the value of a duplicate key varies in Cassandra.
 		return "{" + d.literal(k.parts[0]) + ": " + d.literal(k.parts[1]) + "}"
 	case "tuple":
 		return "(" + d.term(k.parts[0]) + ", " + d.term(k.parts[1]) + ")"

@@ -43,8 +43,8 @@ func startWithCalls(t *testing.T) (host, port string) {
 	return host, port
 }
 
-// TestCallByPythonDriver checks that the Python driver runs stored procedures with CALL, in simple, prepared, and
-// traced statements and with values of all forms, including null. Rejected calls must return the correct error.
+// TestCallByPythonDriver checks that the Python driver runs stored procedures with CALL. It uses simple, prepared, and
+// traced statements, and values of all forms, including null. Rejected calls must return the correct error.
 func TestCallByPythonDriver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -53,10 +53,10 @@ type load struct {
 	connect func(c *costServer, n int) exchanger
 }
 
-// TestCost measures the server's CPU time for a point read and a create through REST and for the equivalent statements
-// through CQL. The test uses one process with GOMAXPROCS=1, items and rows of 1 KB, a container without an index, and
-// periodic commits. Each connection has one request in flight, clients send prepared bytes, and all kinds alternate.
-// The test asserts nothing. Its results are in docs/benchmarks/performance.md.
+// TestCost measures the server's CPU time for a point read and a create through REST, and for the equivalent CQL
+// statements. The test uses one process with GOMAXPROCS=1, items and rows of 1 KB, a container without an index, and
+// periodic commits. Each connection has one request in flight, and clients send prepared bytes. All kinds of requests
+// alternate. The test asserts nothing. Its results are in docs/benchmarks/performance.md.
 func TestCost(t *testing.T) {
 	if *costTime == 0 {
 		t.Skip("give -cost 5s")
@@ -163,7 +163,7 @@ func (c *costServer) makeContainer() {
 	}
 }
 
-// item returns an item of the size of a row.
+// item returns an item with the size of a row.
 func (c *costServer) item(id string) string {
 	return `{"id":"` + id + `","k":"` + id + `","body":"` + c.pad + `"}`
 }
@@ -276,7 +276,7 @@ func (c *costServer) restCreate(int) exchanger {
 	}
 }
 
-// measure runs all clients for a while and returns the server's CPU time per request in microseconds.
+// measure runs all clients for some time and returns the server's CPU time per request in microseconds.
 func (c *costServer) measure(l load, round int) float64 {
 	clients := make([]exchanger, *costClients)
 	for i := range clients {

@@ -31,13 +31,13 @@ const (
 	pythonSDK     = "azure-cosmos==4.17.1"
 )
 
-// key is the primary key of the nodes of these tests.
+// key is the primary key of the nodes in these tests.
 var key = restclient.Key
 
 // start starts a node in memory and returns its endpoint.
 func start(t *testing.T) string { return endpoint(startNode(t)) }
 
-// startNode starts a node in memory that serves CQL and REST with key until the test ends.
+// startNode starts a node in memory. The node serves CQL and REST with key until the test ends.
 func startNode(t *testing.T) *node.Node {
 	t.Helper()
 	return testnode.One(t, options.Options{REST: options.REST{Address: "127.0.0.1:0", PrimaryKey: key}})
@@ -97,8 +97,8 @@ func TestGo(t *testing.T) {
 	run(t, dir, nil, program, start(t), key)
 }
 
-// module copies the files that name the dependencies of the azcosmos module, and other given files. They are stored as
-// text files because the database must not depend on the module.
+// module copies the files that name the dependencies of the azcosmos module, and other given files. These files are
+// stored as text files because the database must not depend on the module.
 func module(t *testing.T, dir string, others ...string) {
 	t.Helper()
 	for _, name := range append(others, "go.mod", "go.sum") {
@@ -128,8 +128,8 @@ func TestPython(t *testing.T) {
 	run(t, dir, nil, filepath.Join(dir, "bin", "python"), filepath.Join(here(t), "session.py"), start(t), key)
 }
 
-// TestWalkThrough checks that the programs of docs/containers-rest.md print the output that the page shows. They run
-// one after another on one node.
+// TestWalkThrough checks that the programs in docs/containers-rest.md print the output that the page shows. The
+// programs run one after another on one node.
 func TestWalkThrough(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/containers-rest.md")

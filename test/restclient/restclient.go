@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package restclient requests containers and items from nodes over HTTP with signed requests, as the SDKs of Azure
-// Cosmos DB do. It is for tests that must receive every status without the retries of an SDK. Start reading at
-// Client.Ask.
+// Package restclient sends signed HTTP requests for containers and items to nodes, as the SDKs of Azure Cosmos DB do.
+// The package is for tests that must receive every status without the retries of an SDK. Start reading at Client.Ask.
 package restclient
 
 import (
@@ -20,10 +19,10 @@ import (
 	"time"
 )
 
-// Key is a key of 64 bytes for the nodes of tests.
+// Key is a 64-byte key for the nodes of tests.
 var Key = base64.StdEncoding.EncodeToString([]byte(strings.Repeat("not a secret key", 4)))
 
-// ReadOnlyKey is another key of 64 bytes, for tests whose clients may only read.
+// ReadOnlyKey is a 64-byte key for tests whose clients may only read.
 var ReadOnlyKey = base64.StdEncoding.EncodeToString([]byte(strings.Repeat("reads and no more", 4)[:64]))
 
 // Client has persistent connections to one node. It is safe for concurrent use.
@@ -32,11 +31,11 @@ type Client struct {
 	http         http.Client
 }
 
-// New returns a client of the node at an address, HOST:PORT, whose key is Key. A request that takes longer than most
-// fails.
+// New returns a client of the node at an address of the form HOST:PORT. The client signs with Key. A request that
+// takes longer than most fails.
 func New(address string, most time.Duration) *Client { return NewWithKey(address, Key, most) }
 
-// NewWithKey returns a client that signs with a given key of the node.
+// NewWithKey returns a client that signs with the given key.
 func NewWithKey(address, key string, most time.Duration) *Client {
 	return &Client{address, key, http.Client{Timeout: most, Transport: &http.Transport{}}}
 }
@@ -48,7 +47,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // slashes.
 type Request struct {
 	Method, Path string
-	// Key, if not empty, is the partition key, a text.
+	// Key, if not empty, is the partition key. It is a text.
 	Key string
 	// Headers holds headers in addition to the signature and the partition key.
 	Headers map[string]string
@@ -99,7 +98,7 @@ func (c *Client) Ask(ctx context.Context, r *Request, out any) (status int, h ht
 func Signature(method, path, date string) string { return SignatureOf(Key, method, path, date) }
 
 // SignatureOf returns the Authorization header of a request that is signed with a key. The signed text contains the
-// path of a resource, or of the parent of a list.
+// path of a resource, or the path of the parent of a list.
 func SignatureOf(encoded, method, path, date string) string {
 	parts := strings.Split(path, "/")
 	kind, link := parts[len(parts)-1], strings.Join(parts[:len(parts)-1], "/")

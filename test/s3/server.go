@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package s3 is an in-memory bucket that serves the S3 protocol, with the faults that a test injects. It does not
-// check signatures. The tests with real servers (make s3) check signatures.
+// Package s3 is an in-memory bucket that serves the S3 protocol. Tests can inject faults. It does not check
+// signatures. The tests with real servers (make s3) check signatures.
 package s3
 
 import (
@@ -25,9 +25,9 @@ type Server struct {
 	// URL is the URL of the server.
 	URL string
 	mu  sync.Mutex
-	// objects holds the content of the bucket by key.
+	// objects maps keys to the content of the bucket.
 	objects map[string][]byte
-	// pageOf is the maximum number of keys on a page of a list.
+	// pageOf is the maximum number of keys per page of a list.
 	pageOf int
 	bad    func(w http.ResponseWriter, r *http.Request) bool
 }
@@ -42,8 +42,8 @@ func New(t testing.TB, pageOf int) *Server {
 	return s
 }
 
-// Bad sets a function that handles requests instead of the server when it returns true. Nil removes it. Requests are
-// handled one at a time.
+// Bad sets a function that can handle requests instead of the server. The server handles a request if the function
+// returns false. A nil function removes the previous function. Requests are handled one at a time.
 func (s *Server) Bad(bad func(w http.ResponseWriter, r *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,8 +33,8 @@ type Bugs struct {
 	EarlyTruncation bool
 	// WrongSnapshotIndex labels a snapshot with an index that is one entry lower than its state.
 	WrongSnapshotIndex bool
-	// LongLease removes the safety margin of leases. A lease ends 700 ms after the time at which the voters may vote
-	// again, as if the leader measured it from a late response.
+	// LongLease removes the safety margin of leases. A lease ends 700 ms after the voters may vote again, as if the
+	// leader measured the lease from a late response.
 	LongLease bool
 	// DoubleCounter sends an addition to a counter twice, with different request IDs.
 	DoubleCounter bool
@@ -57,12 +57,13 @@ type Bugs struct {
 	HastyFate bool
 	// EarlyStamp stamps the parts of a logged batch with the coordinator's clock instead of the leaders' clocks.
 	EarlyStamp bool
-	// LowCondition assigns timestamps to the writes of a condition and ignores the timestamps of the rows that it read.
+	// LowCondition assigns timestamps to conditional writes without regard to the timestamps of the rows that the
+	// condition read.
 	LowCondition bool
-	// StaleEntries marks a batch part that was planned for an older schema as current, but does not add the new index
-	// entries.
+	// StaleEntries marks outdated batch parts as current without adding the new index entries.
 	StaleEntries bool
-	// NoRequire lets an index build start without making the partitions reject writes that were planned before it.
+	// NoRequire lets an index build start although the partitions still accept writes that were planned before the
+	// build.
 	NoRequire bool
 	// RefusalIsDeath treats a refused connection as the end of the remote process.
 	RefusalIsDeath bool
@@ -87,7 +88,7 @@ type Bugs struct {
 	EarlyReady, FrozenIsOrphan, MergeMapFirst bool
 	// RightByMap recreates a merged partition from a partition map that does not contain the merge yet.
 	RightByMap bool
-	// ForgottenID drops the dedupe IDs, so that a repeated write is applied twice.
+	// ForgottenID drops the dedupe IDs, so a repeated write is applied twice.
 	ForgottenID bool
 	// DoubleItems sends an item request twice, with different request IDs.
 	DoubleItems bool
@@ -215,7 +216,7 @@ func (r replicas) Join(id topology.PartitionID, replica topology.ReplicaID) erro
 	return r.Host.Join(id, replica)
 }
 
-// orphans removes the replicas that a crash has left behind, before the node follows the metadata.
+// orphans removes the replicas that remained after a crash. It must run before the node applies metadata.
 func (n *node) orphans(m *topology.Snapshot) error {
 	here := n.parts.IDs()
 	if !n.w.plan.Bugs.ChildIsOrphan {
@@ -329,8 +330,7 @@ func (n *node) plantLease() raftgroup.Instant {
 	return 0
 }
 
-// plantTerm takes over a proposal to make it in a later term. plantTerm reports whether it has taken over the
-// proposal.
+// plantTerm takes over a proposal and submits it in a later term. It reports whether it has taken over the proposal.
 func (n *node) plantTerm(g *raftgroup.Group, data []byte, waiter raftgroup.Waiter) bool {
 	w := n.w
 	if !w.plan.Bugs.StaleTerm || topology.PartitionID(g.ID()) == topology.MetaPartition || !w.OneIn(2) {

@@ -30,7 +30,7 @@ func (w *simulation) cancelSoon(table uint32, id topology.PartitionID) {
 	})
 }
 
-// cancel cancels the pending request for a partition, like an operator.
+// cancel cancels the pending request for a partition, as an operator would.
 func (n *node) cancel(table uint32, id topology.PartitionID) {
 	n.Spawn(func(*simenv.Task) {
 		var what string

@@ -26,7 +26,7 @@ type clientHistory struct {
 	values uint64
 	last   []*op // operations of the final reads
 	txns   []*txn
-	// floors holds the known values of counters by key, in chronological order.
+	// floors maps the key of each counter to the counter's known values in chronological order.
 	floors map[string][]floor
 	// settings holds the cluster setting at each metadata version. The next field holds the numbers of the
 	// acknowledged increments.
@@ -52,7 +52,7 @@ func (h *clientHistory) add(o *op) {
 // drop removes an operation that was never executed and will never be executed.
 func (h *clientHistory) drop(o *op) { h.ops[o.id] = nil }
 
-// reached records the value of a counter that an operation has set or read.
+// reached records the counter value that an operation set or read.
 func (w *simulation) reached(o *op) {
 	if !slices.Contains(counters, o.key) || o.blind {
 		return
@@ -76,8 +76,8 @@ func (w *simulation) checkAge(n *node, key string, value uint64, at, allowed tim
 	}
 }
 
-// stampAhead is the maximum time by which a leader's timestamp may be in the future: the clock tolerance of the
-// product plus the drift of correct clocks.
+// stampAhead is the maximum time by which a leader's timestamp may be in the future. It is the product's clock
+// tolerance plus the drift of correct clocks.
 const stampAhead = 2500 * time.Millisecond
 
 // checkStamp checks that no row has a timestamp from a wrong clock, because such a timestamp would hide all later
@@ -141,8 +141,8 @@ type cell struct {
 	open bool
 }
 
-// register models a key to which leaders assign timestamps: the later log entry wins. An operation with an unknown
-// outcome accepts any response.
+// register models a key whose writes get their timestamps from leaders. The write with the later log entry wins. An
+// operation with an unknown outcome accepts any response.
 var register = porcupine.Model{
 	Init: func() any { return cell{} },
 	Step: func(state, in, out any) (bool, any) {
@@ -171,7 +171,8 @@ var register = porcupine.Model{
 	DescribeOperation: describe,
 }
 
-// highest models a key to which clients assign timestamps: the highest timestamp wins, regardless of the order.
+// highest models a key whose writes get their timestamps from clients. The highest timestamp wins, regardless of the
+// order of the writes.
 var highest = porcupine.Model{
 	Init: func() any { return cell{} },
 	Step: func(state, in, out any) (bool, any) {
@@ -187,10 +188,10 @@ var highest = porcupine.Model{
 	DescribeOperation: describe,
 }
 
-// visible models a key to which clients assign timestamps and that has conditional writes. The highest timestamp wins.
-// The write of an applied condition is visible because its timestamp exceeds the timestamps that the condition read.
-// The timestamp of a value is known only if a client has read the value. A value with an unknown timestamp may hide a
-// later write.
+// visible models a key with conditional writes whose other writes get their timestamps from clients. The highest
+// timestamp wins. The write of an applied condition is visible because its timestamp exceeds the timestamps that the
+// condition read. The timestamp of a value is known only if a client has read the value. A value with an unknown
+// timestamp may hide a later write.
 var visible = porcupine.NondeterministicModel{
 	Init: func() []any { return []any{cell{}} },
 	Step: func(state, in, out any) []any {
@@ -229,8 +230,8 @@ var visible = porcupine.NondeterministicModel{
 
 func describe(in, out any) string { return fmt.Sprintf("%+v -> %+v", in.(sentRequest), out.(response)) }
 
-// stepsMax bounds the steps of one check. A history with many operations of unknown outcome can need more. A timeout
-// would not end such a check, because virtual time stands still while the check runs.
+// stepsMax bounds the steps of one check. A history with many operations of unknown outcome can exceed this limit. A
+// timeout would not end such a check, because virtual time does not advance during the check.
 const stepsMax = 4_000_000
 
 // checkOperations checks the history of a key. It returns porcupine.Unknown if the check needs too many steps.
@@ -310,9 +311,8 @@ func stampSwaps(ops []*op) {
 	}
 }
 
-// operations returns the operations to check. An operation with an unknown outcome whose value was never seen may not
-// have happened. Such an operation is omitted, unless a search has not found a value. The operation may then be the
-// reason.
+// operations returns the operations to check. An operation is omitted if its outcome is unknown and no client has seen
+// its value. The operation is kept if a search has not found a value, because the operation may be the reason.
 func operations(ops []*op) []porcupine.Operation {
 	seen, missed := map[uint64]bool{}, false
 	for _, o := range ops {
@@ -338,8 +338,8 @@ func operations(ops []*op) []porcupine.Operation {
 	return out
 }
 
-// compareStates checks that a node's partitions hold the same state as every other replica at the same applied index,
-// and that no two of them overlap.
+// compareStates compares a node's partitions with all replicas that have the same applied index. It also checks that
+// no two partitions overlap.
 func (w *simulation) compareStates(n *node) {
 	if !w.OneIn(24) || n.store == nil {
 		return
@@ -362,7 +362,7 @@ func (w *simulation) compareStates(n *node) {
 		w.Fail("node %d: %v", n.ID, err)
 		return
 	}
-	// The state includes a split or merge before the applied index includes its entry.
+	// A split or merge changes the state before the applied index includes the log entry.
 	at := stateAt{id, applied, m.Epoch, m.Frozen}
 	if first, ok := w.hashes[at]; !ok {
 		w.hashes[at] = hash
@@ -420,8 +420,8 @@ func (w *simulation) atRest() bool {
 	return true
 }
 
-// checkConverged checks that all members of a replica set finally have the same applied index and the same state, and
-// that the metadata contains every acknowledged increment.
+// checkConverged checks that all members of a replica set end with the same applied index and the same state. It also
+// checks that the metadata contains every acknowledged increment.
 func (w *simulation) checkConverged() {
 	for _, id := range partitions(w.newest().Topology) {
 		leader := w.leaderOf(id)

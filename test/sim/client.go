@@ -56,7 +56,7 @@ type op struct {
 	applied    bool
 	// expiry is the expiration time of the written value in seconds, or 0 for none.
 	expiry int64
-	// blind is set on an addition whose previous value is unknown.
+	// blind is set for an addition whose previous value is unknown.
 	blind         bool
 	called, ended time.Duration
 	// index is the index that an opFind uses.
@@ -73,7 +73,7 @@ const (
 	// are registers with client timestamps. Keys that start with x also have conditional writes.
 	rowsTable  = keys.FirstTable
 	wipedTable = keys.FirstTable + 1 // w: registers with deletions, truncations, and sweeps
-	smallTable = keys.FirstTable + 2 // s: registers, d: a counter; its replica set starts with one voter
+	smallTable = keys.FirstTable + 2 // s: registers; d: a counter. The replica set starts with one voter.
 	region     = "here"
 	setting    = "count"
 	column     = 1
@@ -145,7 +145,7 @@ func (c *client) draw() *op {
 	o := &op{client: c.id, called: w.Now}
 	one := func(list []string) string { return list[w.Rand.IntN(len(list))] }
 	switch d := w.Rand.IntN(28); {
-	// avoid requests that need other nodes, because they would block the client
+	// requests to other nodes would block the client
 	case w.Now < w.until && c.n == w.refused:
 		o.kind, o.key = opRead, w.hot
 	case w.Now < w.until && w.OneIn(2):
@@ -442,7 +442,7 @@ type viewer struct {
 	st    *simenv.Task
 	key   string
 	found map[string]cell
-	// column is the column to read, or 0 for the usual column.
+	// column is the column to read, or 0 for the default column.
 	column uint32
 }
 
@@ -506,7 +506,7 @@ func (n *node) readHere(t *simenv.Task) {
 		if v.found[key].value < want {
 			w.Fail("node %d: local read of %s returned %d; this node has already seen %d", n.ID, key, v.found[key].value, want)
 		}
-		w.checkAge(n, key, v.found[key].value, at, stale+stale/20+time.Millisecond) // the 5% allow for clock drift
+		w.checkAge(n, key, v.found[key].value, at, stale+stale/20+time.Millisecond) // allow 5% for clock drift
 	}
 }
 

@@ -33,7 +33,7 @@ const (
 	mixing, stamping, adding = "mix", "stamp", "also"
 	// colors is the number of values that property c of an item can have.
 	colors = 3
-	// keptMinutes is the retention of all versions in the seeds that enable it.
+	// keptMinutes is the retention period, in minutes, in seeds that retain all versions.
 	keptMinutes = 600
 )
 
@@ -50,8 +50,8 @@ const (
 }`
 )
 
-// mixText is a procedure that reads items one after another. Depending on its arguments, it writes other items always
-// or only if the first item has an even value. At the end, it reads all items again or throws.
+// mixText is a procedure that reads items one after another. Depending on its arguments, it writes other items either
+// always or only if the first item's value is even. At the end, it reads all items again or throws.
 const mixText = `function mix(args) {
 	var c = getContext().getCollection(), seen = {}, after = {}, i = 0;
 	function must(accepted) { if (!accepted) throw new Error("not accepted"); }
@@ -157,8 +157,7 @@ func (n *node) serveItems() {
 	n.scripts = script.NewService(n.stock, script.New(script.Bounds{}))
 }
 
-// itemPrograms implements partition.Programs for both kinds of clients of a node: clients of items and clients of
-// rows.
+// itemPrograms implements partition.Programs for the programs of item clients and row clients.
 type itemPrograms struct{ n *node }
 
 // Program implements partition.Programs.
@@ -202,8 +201,8 @@ func (p *slowProgram) Run(ctx context.Context, t *partition.Txn) ([]byte, error)
 	return result, err
 }
 
-// startTuner replaces the procedure from time to time, so that clients and leaders may know different revisions of the
-// container.
+// startTuner replaces the procedure from time to time. Clients and leaders may therefore know different revisions of
+// the container.
 func (n *node) startTuner() {
 	w := n.w
 	n.Spawn(func(t *simenv.Task) {

@@ -40,8 +40,7 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// control holds the control loops of one process run: the product's metadata keeper and its reconcilers, assembled as
-// in package node.
+// control holds the metadata keeper and the reconcilers of one process run, assembled as in package node.
 type control struct {
 	keeper    *meta.Keeper
 	peers     *peers.Peers
@@ -51,11 +50,11 @@ type control struct {
 	builder   *backfill.Builder
 	cat       *catalog.Catalog
 	member    *membership.Member
-	// stock serves items, with scripts. definitions holds the container definitions that it has parsed.
+	// stock serves items and scripts. definitions holds the container definitions that stock has parsed.
 	stock       *container.Engine
 	scripts     *script.Service
 	definitions *container.Definitions
-	// writes executes the modifications of CQL.
+	// writes executes CQL modifications.
 	writes *write.Executor
 	// views maintains the materialized views.
 	views *view.Keeper
@@ -112,7 +111,7 @@ func (n *node) connect() {
 	n.parts.SetBatches(n.coord)
 }
 
-// network reaches the replicas on other nodes.
+// network provides access to the replicas on other nodes.
 type network struct {
 	n      *node
 	client *remote.Client
@@ -370,7 +369,7 @@ func (n *node) state() *meta.State {
 
 func (n *node) snapshot() *topology.Snapshot { return n.coord.Topology() }
 
-// firstBoot creates the initial replicas of the node. A node with a new disk asks for its place in the cluster.
+// firstBoot creates the initial replicas of the node. A node with a new disk asks to join the cluster.
 func (n *node) firstBoot() error {
 	w := n.w
 	if n.state().Version > 0 || n.parts.Replica(topology.MetaPartition) != nil {
@@ -471,7 +470,7 @@ func (n *node) writeInitialMetadata() error {
 	return errors.Join(b.Commit(), n.store.Sync())
 }
 
-// firstRecords builds the initial metadata: the first map and the nodes.
+// firstRecords builds the initial metadata, which consists of the first map and the nodes.
 func (w *simulation) firstRecords() (err error) {
 	s := meta.Empty().WithTopology(w.born)
 	if w.plan.With.Schema {
@@ -556,7 +555,7 @@ func (n *node) update(f func(*meta.State) (*meta.State, error)) error {
 	return err
 }
 
-// moveSomething requests the move of a replica, like an operator. The balancer may later move it back.
+// moveSomething requests the move of a replica, as an operator would. The balancer may later reverse the move.
 func (n *node) moveSomething(*simenv.Task) {
 	w := n.w
 	err := n.update(func(s *meta.State) (*meta.State, error) {
@@ -624,10 +623,10 @@ func (n *node) whole() bool {
 	return true
 }
 
-// handoverTime is the constant of package node.
+// handoverTime equals the constant in package node.
 const handoverTime = 5 * time.Second
 
-// stop shuts the process down as an administrator would: the node announces the shutdown, transfers its leaderships,
+// stop shuts the process down as an administrator would. The node announces the shutdown, transfers its leaderships,
 // and announces its end.
 func (n *node) stop() {
 	n.Spawn(func(t *simenv.Task) {

@@ -25,7 +25,7 @@ const (
 	nothing         // everything is missing, but the configuration contains the node's identity
 	oldLog          // the log is from an earlier start
 	oldRows         // everything except the log is from an earlier start
-	oldBoth         // everything is from an earlier start: the node starts on an old copy
+	oldBoth         // everything is from an earlier start, as if the node started on an old copy
 )
 
 func (d damage) String() string {
@@ -33,7 +33,7 @@ func (d damage) String() string {
 		"old"}[d]
 }
 
-// The parts of a data directory.
+// These are the parts of a data directory.
 const (
 	logDir  = "data/log"
 	rowsDir = "data/rows"
@@ -145,13 +145,13 @@ func (n *node) makeDamage(kept *vfs.MemFS) {
 // damaged reports whether the node's directory must not be used.
 func (n *node) damaged() bool { return n.harm != nil && n.harm.damage != noDamage }
 
-// notStarted handles the error with which the node's start or run failed.
+// notStarted handles an error that ended the start or the run of the node.
 func (n *node) notStarted(err error) {
 	w := n.w
 	n.close()
 	if !n.damaged() && n.disputed {
-		// A node without newer information has admitted the other directory. This directory does not contain the
-		// promises that the other directory has made since.
+		// A node without newer information has admitted the other directory. This directory therefore lacks the
+		// promises that the node made with the other directory.
 		w.Note("node %d, put back: %v", n.ID, err)
 		n.newDisk()
 		w.After(w.Between(50*time.Millisecond, time.Second), n.restart)

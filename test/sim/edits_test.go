@@ -22,7 +22,7 @@ func edits() []planted.Edit {
 	return append(viewEdits(), []planted.Edit{
 		{File: partition + "merge.go", Old: "next.stamp, next.schema = max(next.stamp, o.stamp), max(",
 			New: "if !mutated(`merged stamps`) { next.stamp = max(next.stamp, o.stamp) }\nnext.schema = max("},
-		// observed by the leader, and by all replicas
+		// The leader and all replicas observe the timestamp.
 		{File: partition + "merge.go", Old: "r.stamps.observe(right.stamps.last.Load())",
 			New: "if !mutated(`merged stamps`) { r.stamps.observe(right.stamps.last.Load()) }"},
 		{File: partition + "merge.go", Old: "r.dedupe.merge(&right.dedupe)\n",
@@ -89,8 +89,8 @@ func edits() []planted.Edit {
 	}...)
 }
 
-// viewEdits returns the mutations of view maintenance that TestMutationsAreFound plants: at least one for each method
-// of maintaining a view.
+// viewEdits returns the mutations of view maintenance that TestMutationsAreFound plants. It returns at least one
+// mutation for each method of maintaining a view.
 func viewEdits() []planted.Edit {
 	const view, write, storage = "../../internal/query/cql/view/", "../../internal/query/cql/write/view.go",
 		"../../internal/replica/storage/"

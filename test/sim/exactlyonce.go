@@ -9,7 +9,7 @@ import (
 )
 
 // place is the position of a command in a log. written identifies a write by its ID and key. A write must have exactly
-// one place, which is the same on all nodes, even if the write is repeated or its partition splits or merges.
+// one place, and the place must be the same on all nodes. Repetitions, splits, and merges must not change the place.
 type (
 	place struct {
 		group, index uint64

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// Checks of table feeds.
+// This file checks table feeds.
 //
-// All changes: a reader that knows only the feed can reproduce the table. Each change begins at the end state of the
-// previous change, and the copy that a follower builds from the changes finally equals the table. Every acknowledged
-// change occurs once, before the first page that reports the end of the feed. Rejected changes do not occur. The
-// changes of a key occur in commit order.
+// A reader of all changes must be able to reproduce the table from the feed alone. Each change must begin with the
+// state that the previous change produced. Every acknowledged change occurs once, before the first page that reports
+// the end of the feed. Rejected changes do not occur. The changes of a key occur in commit order.
 //
-// Latest versions: each version also occurs among all changes, and only once. The last versions equal the table.
+// Each version in a feed of latest versions must also occur in the feed of all changes, and must occur only once. The
+// last versions must equal the table.
 
-// rowImage is a row as a feed shows it: the values of two columns with their write times. The single column of a static
-// row takes the first position. fading reports for each value whether the value expires.
+// rowImage is a row as a feed shows it. It holds the values of two columns with their write times. The first position
+// also holds the single column of a static row. fading reports for each value whether the value expires.
 type rowImage struct {
 	values [4]string
 	fading [2]bool
@@ -132,7 +132,7 @@ func (m tableCopy) erase(l feedLine, k string) error {
 				r.values[i], r.values[2+i] = "-", "-"
 			}
 		}
-		// The server assigns the timestamps of markers. They are far above the timestamps that statements specify.
+		// The server assigns the timestamps of markers, which are far above the timestamps that statements specify.
 		if m[id] = r; r.values[2] == "-" && r.values[3] == "-" && (!marker || at > 1000) {
 			delete(m, id)
 		}
@@ -140,7 +140,7 @@ func (m tableCopy) erase(l feedLine, k string) error {
 	return nil
 }
 
-// feedValue identifies a statement by a row and the value that the statement wrote to it.
+// feedValue identifies a statement by a row and the value that the statement wrote to the row.
 type feedValue struct {
 	loggedRow
 	value uint64
@@ -309,8 +309,8 @@ func (w *simulation) checkLatest(f *rowFollower, versions map[string]bool) {
 	}
 }
 
-// checkAdding checks a feed of all changes of counters: each change adds one to the previous value, and every
-// acknowledged addition occurs.
+// checkAdding checks a feed of all changes of counters. Each change must add one to the previous value, and every
+// acknowledged addition must occur.
 func (w *simulation) checkAdding(f *rowFollower) {
 	counts := map[string]int{}
 	for _, p := range f.pages {

@@ -19,8 +19,9 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// Followers of table feeds. A follower requests each page from any available node with the paging state of the previous
-// page. From time to time, a follower returns to its last checkpoint or divides into two followers.
+// This file contains followers of table feeds. A follower requests each page from any available node with the paging
+// state of the previous page. From time to time, a follower returns to its last checkpoint or divides into two
+// followers.
 
 // rowFollower reads the feed of a table or of part of a table, with all changes or with latest versions.
 type rowFollower struct {
@@ -86,7 +87,7 @@ func (f *rowFollower) statement() string {
 // rowFollowersMax is the maximum number of followers.
 const rowFollowersMax = 12
 
-// beginFollowing creates the followers: both modes, for the whole table and for one key.
+// beginFollowing creates followers in both modes for the whole table and for one key.
 func (w *simulation) beginFollowing() {
 	everything := func(string) bool { return true }
 	add := func(f rowFollower) { w.feeds.followers = append(w.feeds.followers, &f) }
@@ -158,7 +159,7 @@ func (w *simulation) feedPage(n *node, t *simenv.Task, f *rowFollower, size int)
 	return true
 }
 
-// notRead handles the error from a failed read; the read will be repeated.
+// notRead handles the error from a failed read, which will be repeated.
 func (w *simulation) notRead(n *node, what string, err error) {
 	var (
 		late        *dberr.ReadTimeout

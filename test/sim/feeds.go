@@ -27,8 +27,9 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// Feeds of CQL tables with cdc = true. Clients write to the tables with all kinds of CQL statements, which are parsed,
-// bound, and executed as in a session. Every value is written only once, so a value identifies its write.
+// This file contains the workload of CQL tables with cdc = true. Clients write to the tables with all kinds of CQL
+// statements, which are parsed, bound, and executed as in a session. Every value is written only once, so a value
+// identifies its write.
 
 const feedSchema = `CREATE TABLE log.t (k text, c int, s bigint static, v bigint, w bigint, PRIMARY KEY (k, c))
 	WITH cdc = true AND gc_grace_seconds = 1;

@@ -4,18 +4,18 @@ package sim
 
 import "testing"
 
-// feedHardships are the faults under which table feeds are checked: everything that moves leaders and partitions.
+// feedHardships selects the faults under which table feeds are checked. These faults move leaders and partitions.
 var feedHardships = Hardships{Feeds: true, Splits: true, Merges: true, StepFaults: true, Lost: true, Jumps: true,
 	Suspends: true, Refusals: true, Rough: true, LongPauses: true}
 
 // TestFeedsAreTheTables checks that the feed of a CQL table with cdc = true reproduces the table while nodes fail and
 // partitions split, merge, and move.
 //
-// The statements delete cells, rows, ranges, keys, and static columns. They have conditions, timestamps, and times to
-// live, come in batches, and add to counters. The feed of all changes must contain each change in commit order, once
-// per sequence of paging states, with the images before and after it. Readers follow the whole table, one key, or a
-// token range; they sometimes return to their last checkpoint, and they request each page from another node. The feed
-// of latest versions must also match.
+// The statements delete cells, rows, ranges, keys, and static columns. Statements may have conditions, timestamps, or
+// times to live. They may add to counters or belong to batches. The feed of all changes must contain each change in
+// commit order, once per sequence of paging states, with the images before and after it. Readers follow the whole
+// table, one key, or a token range. They sometimes return to their last checkpoint, and they request each page from
+// another node. The feed of latest versions must also match.
 func TestFeedsAreTheTables(t *testing.T) {
 	n, sum, _ := eachSeed(t, 8, 2, feedHardships)
 	t.Logf("%d statements in %d seeds, %d pages of their feeds, %d of them repeated, %d readers divided, %d sweeps, %d "+

@@ -25,8 +25,8 @@ import (
 
 // grow holds the limits for automatic splits in a run, and the automatic changes so far.
 type grow struct {
-	// limit is the load that makes a partition split if exceeded. turn is the time at which the size limits of all
-	// tables change.
+	// limit is the load above which a partition splits. turn is the time at which the size limits of all tables
+	// change.
 	limit float64
 	turn  time.Duration
 	// quiet is the idle period after which neighbors merge.
@@ -129,8 +129,8 @@ func (growthLimits) Describe(table uint32, key []byte) string {
 // MergeSizeLimit implements autosplit.Limits.
 func (l growthLimits) MergeSizeLimit(table uint32) uint64 { return l.SizeLimit(table) }
 
-// SizeLimit returns the size limit of a table's partitions in bytes: the size of one row or a few rows, or more than
-// the table's size.
+// SizeLimit returns the size limit of a table's partitions in bytes. The limit is the size of a few rows, or it
+// exceeds the table's size.
 func (l growthLimits) SizeLimit(table uint32) uint64 {
 	w := l.w
 	clients := table >= rowsTable && table <= smallTable
@@ -231,7 +231,7 @@ func (w *simulation) checkMap(n *node, s *meta.State) {
 const afterSplit = 12
 
 // checkRest checks that a partition waits after a change before it splits or merges automatically. The time of the
-// change comes from a correct clock. It may be up to seenLate earlier than the time at which this node received the
+// change comes from a correct clock. It may be up to seenLate earlier than the time at which the node received the
 // change.
 func (w *simulation) checkRest(p *topology.Partition, rest time.Duration) {
 	at := spanAt{p.ID, p.Epoch}

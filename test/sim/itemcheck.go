@@ -20,10 +20,10 @@ import (
 	graph "github.com/ilion-db/ilion/test/history"
 )
 
-// Checks of items. All requests of a logical partition, together with the statuses of their responses, must form one
-// sequence of atomic requests that respects the order of time. The dependency graph must have no cycle if the versions
-// of each item are ordered by timestamp. The logs must contain an acknowledged request once and completely, a request
-// with an unknown outcome completely or not at all, and a rejected request not at all.
+// This file checks items. All requests of a logical partition and their response statuses must form one sequence of
+// atomic requests in the order of time. The dependency graph must have no cycle if the versions of each item are
+// ordered by timestamp. The logs must contain an acknowledged request once and completely, a request with an unknown
+// outcome completely or not at all, and a rejected request not at all.
 
 // loggedItems records the applied changes to the container.
 func (w *simulation) loggedItems(m *command.Mutation) {

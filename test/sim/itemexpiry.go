@@ -20,8 +20,7 @@ const (
 	expiringKey   = "px"
 	expiringLeast = 2
 	expiringMost  = 6
-	// clockError is the maximum difference between the clocks of two nodes whose clocks are not set wrong, plus an
-	// allowance for truncated seconds.
+	// clockError is the maximum difference between two correct clocks, plus an allowance for truncated seconds.
 	clockError = 2 * time.Second
 )
 
@@ -72,8 +71,8 @@ func (w *simulation) writeExpiring(n *node, t *simenv.Task, c *container.Contain
 	}
 }
 
-// readExpiring reads an expiring item. If no clock is set wrong, it checks that the item exists or does not exist, as
-// the time requires.
+// readExpiring reads an expiring item. If all clocks are correct, it checks that the item exists until its expiration
+// time.
 func (w *simulation) readExpiring(n *node, t *simenv.Task, c *container.Container, at itemAt) {
 	called := w.Now
 	r, _, err := n.stock.Read(context.Background(), c, stockKey(at.key), at.id, "", container.RequestOptions{})

@@ -11,13 +11,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 )
 
-// This file checks followers and searches. Each change that a follower reads is in the log and occurs once. The
-// changes of a key are in timestamp order. A feed of all versions equals the log. A feed of latest versions contains
-// the last version. A page that reports the end of the feed completes the feed: all changes before it must have
-// occurred. A search returns only items that existed while a page was read. It returns an item that existed during the
-// whole search exactly once.
+// This file checks followers and searches. Each change that a follower reads must be in the log and must occur once.
+// The changes of a key must be in timestamp order. A feed of all versions must equal the log. A feed of latest
+// versions must contain the last version. A page that reports the end of the feed must follow all earlier changes. A
+// search must return only items that existed while a page was read. A search must return each item that existed during
+// the whole search exactly once.
 
-// never is later than all other times.
+// never is a time that is later than all other times.
 const never = time.Duration(math.MaxInt64)
 
 // checkReads checks the pages that followers and searches have read.

@@ -21,7 +21,7 @@ import (
 // This file reads items in several pages, through followers of the change feed and searches in the index. Each page is
 // requested from a random available node, with the continuation token of the previous page.
 
-// itemPage is a page: the times of its request and response, its content, and whether it was the last page.
+// itemPage holds the content of a page and the times of its request and response. It also indicates the last page.
 type itemPage struct {
 	called, ended time.Duration
 	items         []seenItem
@@ -53,8 +53,8 @@ type follower struct {
 	saved   paged
 }
 
-// search is a query across the container that the index serves: by color, by a range of values, ordered by value, or
-// ordered by the composite index.
+// search is a query across the container that the index serves. It selects items by color or by a range of values, or
+// it orders them by value or by the composite index.
 type search struct {
 	paged
 	text    string
@@ -63,10 +63,10 @@ type search struct {
 	before func(a, b uint64) bool
 }
 
-// followersMax is the maximum number of followers; a follower may divide into two.
+// followersMax is the maximum number of followers.
 const followersMax = 8
 
-// beginItemReads creates the followers: both modes, for the whole container and for one key.
+// beginItemReads creates followers in both modes for the whole container and for one key.
 func (w *simulation) beginItemReads() {
 	since := w.Machines[0].Wall().Add(-time.Hour)
 	for _, all := range []bool{false, true} {
@@ -128,7 +128,7 @@ func (n *node) startItemReaders() {
 }
 
 // follow reads a page for a follower. Sometimes, the follower saves a checkpoint, discards the pages read since the
-// checkpoint, or divides into two followers with part of the range each.
+// checkpoint, or divides into two followers with one part of the range each.
 func (w *simulation) follow(n *node, t *simenv.Task, f *follower) {
 	f.request.MaxItems = 1 + w.Rand.IntN(9)
 	if !w.changesPage(n, t, f) {
@@ -214,7 +214,7 @@ func (w *simulation) search(n *node, t *simenv.Task, s *search) {
 	}
 }
 
-// searchPage reads a page of at most size items from a node. searchPage reports whether a page was read.
+// searchPage reads a page of up to size items from a node. searchPage reports whether a page was read.
 func (w *simulation) searchPage(n *node, t *simenv.Task, s *search, size int) bool {
 	c := n.stocked()
 	if c == nil {
@@ -246,7 +246,7 @@ func (w *simulation) searchPage(n *node, t *simenv.Task, s *search, size int) bo
 	return true
 }
 
-// itemsNotRead handles the error from a page; the request will be repeated.
+// itemsNotRead handles the error from a failed page request, which will be repeated.
 func (w *simulation) itemsNotRead(what string, n *node, err error) {
 	switch status := container.StatusOf(err); {
 	case status == 503, status == 429, status == 408, strings.Contains(err.Error(), sched.ErrEnded.Error()):

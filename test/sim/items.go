@@ -65,8 +65,8 @@ type itemOp struct {
 	id     string
 	value  uint64
 	unique string
-	// match is the version that the item must have, checked by its etag or by the condition of a patch, or 0 for any
-	// version.
+	// match is the version that the item must have, or 0 for any version. The request checks the version by its etag
+	// or by the condition of a patch.
 	match uint64
 	// seen is the version of the item after the operation.
 	seen uint64
@@ -201,7 +201,7 @@ func (c *itemClient) draw() *itemRequest {
 	return r
 }
 
-// drawOp chooses an operation. A drawn number of at least reads selects a read.
+// drawOp chooses an operation. It draws a read if the drawn number is at least reads.
 func (c *itemClient) drawOp(key string, reads int) itemOp {
 	w := c.w
 	o := itemOp{id: c.one(stockIDs)}
@@ -459,7 +459,7 @@ func (w *simulation) lastItemReads() {
 	}
 }
 
-// writes returns the values that a completed request leaves behind, by ID, with 0 for a deletion.
+// writes maps item IDs to the values that a completed request has written. The value 0 represents a deletion.
 func (r *itemRequest) writes() map[string]uint64 {
 	out := map[string]uint64{}
 	if r.clears {

@@ -7,18 +7,19 @@ import (
 	"time"
 )
 
-// itemHardships are the faults under which items are checked: everything that moves leaders and partitions.
+// itemHardships selects the faults under which items are checked. These faults move leaders and partitions.
 var itemHardships = Hardships{Containers: true, Splits: true, Merges: true, StepFaults: true, Lost: true, Jumps: true,
 	Suspends: true, Refusals: true, Rough: true, LongPauses: true}
 
 // TestItemsAreSerializable checks that the item requests of a logical partition form one sequence while nodes fail,
-// partitions split, merge, and move, and the procedure changes. Each request must be atomic, be executed once, and be
-// consistent with the order of calls and responses and with the response statuses. The requests are operations with or
-// without triggers, batches, stored procedures, queries with and without the index, and deletions of all items.
+// partitions split, merge, and move, and the procedure changes. Each request must be atomic and executed once. Each
+// request must be consistent with the order of calls and responses and with the response statuses. The requests are
+// operations with or without triggers, batches, stored procedures, queries with and without the index, and deletions
+// of all items.
 //
-// The change feed must contain every change once and in order in both modes, regardless of the node that serves a page.
-// Pages of index queries must contain the existing items and finally equal a scan. Items with a time to live must exist
-// until they expire.
+// The change feed must contain every change once and in order in both modes, regardless of the node that serves a
+// page. Pages of index queries must contain the existing items and finally equal a scan. Items with a time to live
+// must exist until they expire.
 func TestItemsAreSerializable(t *testing.T) {
 	n, sum, unchecked := eachSeed(t, 6, 2, itemHardships)
 	t.Logf("%d requests in %d seeds, %d batches and %d procedures among them, %d procedures threw, %d faults, "+

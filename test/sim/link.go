@@ -81,7 +81,8 @@ func (l *link) broken(silent bool) {
 	l.end(after(l.c.n.w), transport.ErrLost)
 }
 
-// end ends the connection. After a delay, it notifies the caller and, if it is up, the remote node.
+// end ends the connection. After a delay, it notifies the caller and, unless the remote process has ended, the remote
+// node.
 func (l *link) end(after time.Duration, err error) {
 	if l.over {
 		return
@@ -155,7 +156,7 @@ func (l *link) serve(a transport.RequestFrame) {
 	})
 }
 
-// stragglerIn is the frequency of stragglers: one in stragglerIn requests is a straggler.
+// stragglerIn is the frequency of stragglers. One in stragglerIn requests is a straggler.
 const stragglerIn = 25
 
 // straggle executes a request long after its connection was lost, as if its goroutine had not been scheduled in time.

@@ -26,8 +26,8 @@ func (w *simulation) mergeSomething() {
 	}
 }
 
-// orderMerge requests the merge of two neighbors, like an operator who skips the idle period. It prefers neighbors on
-// the same nodes; the replicas of other neighbors are first moved together.
+// orderMerge requests the merge of two neighbors, as an operator who skips the idle period would. It prefers neighbors
+// on the same nodes; the replicas of other neighbors are first moved together.
 func (n *node) orderMerge(*simenv.Task) {
 	w := n.w
 	var order merge.Request

@@ -23,9 +23,9 @@ const (
 )
 
 // mergeStress stresses the merge of a partition with critical writes. A node whose clock is ahead writes to the
-// partition until the partition is frozen. The node does not receive the outcomes of the last writes. It repeats these
-// writes when the other partition has taken over the rows. A second node, whose clock is behind, writes after the
-// merge; its timestamps must exceed the timestamps of the first node.
+// partition until the partition is frozen. The node does not receive the outcomes of the last writes. The node repeats
+// these writes after the other partition has taken over the rows. A second node, whose clock is behind, writes after
+// the merge. Its timestamps must exceed the timestamps of the first node.
 type mergeStress struct {
 	w           *simulation
 	dice        *rand.Rand
@@ -121,8 +121,8 @@ func (s *mergeStress) write(n *node, id int, wanted func() bool) {
 	})
 }
 
-// deafen prevents the first node from receiving messages of the right partition's leader from now until shortly after
-// the freeze. The node's writes still arrive.
+// deafen prevents the first node from receiving messages from the right partition's leader until shortly after the
+// freeze. The node's writes still arrive.
 func (s *mergeStress) deafen() {
 	w := s.w
 	leader := w.leaderOf(s.right)

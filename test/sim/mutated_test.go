@@ -16,8 +16,8 @@ import (
 type mistake struct{ name, mistake, only string }
 
 // TestMutationsAreFound checks that the simulator finds mutations of the product's source code within 200 seeds. The
-// test compiles the simulator once with all mutations, and an environment variable selects one. Because of the
-// compilation, the test runs only in builds with invariant checks.
+// test compiles the simulator once with all mutations, and an environment variable selects one mutation. Because of
+// the compilation, the test runs only in builds with invariant checks.
 func TestMutationsAreFound(t *testing.T) {
 	const merges = "Splits,Merges,Growth,MergeStress"
 	const stragglers = "Stragglers,Batches,Schema"

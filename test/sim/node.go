@@ -31,7 +31,7 @@ type node struct {
 	parts   *partition.Host
 
 	// These fields hold the coordinator, the client and the server of the internal protocol, and the connections of
-	// clients to the coordinator. All these components end with the process.
+	// clients to the coordinator. These components end with the process.
 	coord         *coordinator.Coordinator
 	fakeTransport *fakeTransport
 	calls         *rpc.Server
@@ -312,7 +312,8 @@ func (n *node) close() {
 	n.raftLog, n.store = nil, nil
 }
 
-// leads reports whether a node leads a partition according to its loop, and in which term.
+// leads returns the term in which a node leads a partition according to the node's loop. ok is false if the node does
+// not lead the partition.
 func (n *node) leads(id topology.PartitionID) (term uint64, ok bool) {
 	if n.Host == nil {
 		return 0, false

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
 
-// PartialCrashes counts the crashes within a step of the applier or within the installation of a snapshot. A step is
+// PartialCrashes counts the crashes during a step of the applier or during the installation of a snapshot. A step is
 // one event of the simulation, so the simulator saves the state of the disk in the middle of the step. The process
 // runs to the end of the step, but its messages are discarded.
 type PartialCrashes struct {

@@ -11,7 +11,7 @@ import (
 // distant is the region of the last node in runs with regions. All other nodes are in region.
 const distant = "distant"
 
-// homeNodes returns the number of nodes in the home region. They come first.
+// homeNodes returns the number of nodes in the home region. These nodes come first.
 func (w *simulation) homeNodes() int {
 	if w.plan.With.Regions {
 		return nodeCount - 1
@@ -37,7 +37,7 @@ func (w *simulation) beginRegions() {
 	}
 }
 
-// checkRegions checks that the nodes of the distant region hold no rows, and that they do not vote.
+// checkRegions checks that the nodes of the distant region neither hold rows nor vote.
 func (w *simulation) checkRegions() {
 	for _, n := range w.nodes[w.homeNodes():] {
 		for _, id := range n.parts.IDs() {

@@ -9,8 +9,8 @@ var regionHardships = Hardships{Regions: true, Batches: true, Splits: true, Merg
 	StepFaults: true, Lost: true, Suspends: true, Refusals: true,
 	Rough: true, LongPauses: true, Jumps: true, Mixed: true}
 
-// TestRegions checks that the histories of clients of two regions are linearizable. One node is in a distant region and
-// holds no rows: it sends its clients' requests to the nodes of the home region.
+// TestRegions checks that the histories of clients of two regions are linearizable. One node is in a distant region,
+// holds no rows, and sends its clients' requests to the nodes of the home region.
 func TestRegions(t *testing.T) {
 	n, sum, _ := eachSeed(t, 32, 3, regionHardships)
 	t.Logf("%d operations in %d seeds, %d faults, %d partitions created by splits, %d merges", sum.Acked, n, sum.Sum(),

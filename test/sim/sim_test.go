@@ -42,8 +42,8 @@ func run(t *testing.T, p Scenario) *Report {
 	return r
 }
 
-// count returns the number of seeds that a test runs: the value of -sim.seeds if set, many in a build with invariant
-// checks (a continuous integration job), and few otherwise.
+// count returns the number of seeds that a test runs. The flag -sim.seeds sets the number. Without the flag, builds
+// with invariant checks run many seeds, and other builds run few seeds.
 func count(many, few int) int {
 	switch {
 	case *seeds > 0:
@@ -86,12 +86,11 @@ func hardships(t *testing.T) Hardships {
 	return h
 }
 
-// faultsLeast is the minimum average number of faults per seed. faultsLeast does not include dropped and delayed
-// frames.
+// faultsLeast is the minimum average number of faults per seed. Dropped and delayed frames do not count.
 const faultsLeast = 25
 
-// TestSeeds checks that no seed finds a violation: histories are linearizable, replicas are equal, and no acknowledged
-// write is lost. Run thousands of seeds with -sim.seeds=5000 -timeout=0.
+// TestSeeds checks that no seed finds a violation. Histories must be linearizable, replicas must be equal, and no
+// acknowledged write may be lost. Run thousands of seeds with -sim.seeds=5000 -timeout=0.
 func TestSeeds(t *testing.T) {
 	n := count(64, 8)
 	var sum Counts

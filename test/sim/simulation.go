@@ -19,9 +19,9 @@ import (
 type Scenario struct {
 	Seed uint64
 	// Length is the duration of the phase with faults in virtual time. The value 0 means 20 s. A calm phase follows
-	// this phase.
+	// the phase with faults.
 	Length time.Duration
-	// Wait is synctest.Wait. It waits for the background work of the file systems before a crash.
+	// Wait is synctest.Wait, which waits for the background work of the file systems before a crash.
 	Wait func()
 	// Bugs holds the planted bugs.
 	Bugs Bugs
@@ -33,14 +33,14 @@ type Scenario struct {
 
 // Hardships selects the optional faults and workloads. Usual holds the default selection.
 type Hardships struct {
-	// Batches enables logged batches across partitions, on keys that have conditional writes.
+	// Batches enables logged batches across partitions, including keys that have conditional writes.
 	Batches bool
 	// Mixed lets clients assign timestamps to keys that have conditional writes.
 	Mixed bool
 	// Jumps enables jumps of wall clocks, Suspends suspends whole machines, and LongPauses enables pauses of up to 14
 	// s.
 	Jumps, Suspends, LongPauses bool
-	// Lost and RolledBack enable lost and outdated data directories. The rows, the log, or both are lost or outdated.
+	// Lost and RolledBack enable lost and outdated data directories. The fault affects the rows, the log, or both.
 	Lost, RolledBack bool
 	// Schema enables changes of tables with indexes while clients write, search, and truncate these tables.
 	Schema bool
@@ -54,26 +54,27 @@ type Hardships struct {
 	Merges bool
 	// Growth enables automatic splits and merges by size and load.
 	Growth bool
-	// StepFaults enables faults when a split, a merge, or a move reaches another step.
+	// StepFaults enables faults at the steps of splits, merges, and moves.
 	StepFaults bool
-	// MergeStress enables writes to merging partitions from nodes that have different clocks and do not receive
+	// MergeStress enables writes to merging partitions. The writing nodes have different clocks and do not receive
 	// responses.
 	MergeStress bool
-	// Throughput enables clients that use a table's whole provisioned throughput, which changes and determines the
-	// number of partitions.
+	// Throughput enables clients that use the whole provisioned throughput of a table. The throughput changes and
+	// determines the number of partitions.
 	Throughput bool
 	// Transactions enables transactions of several rows of a logical partition.
 	Transactions bool
 	// Feeds enables readers of CQL tables with cdc = true, and clients that write to them with all kinds of
 	// statements.
 	Feeds bool
-	// Stragglers enables requests that are executed long after they were repeated.
+	// Stragglers enables requests that are executed long after the client has repeated them.
 	Stragglers bool
-	// Containers enables requests for items, one at a time, in batches, and in stored procedures.
+	// Containers enables single item requests, batches, and stored procedures.
 	Containers bool
 	// Views enables materialized views of a table, and clients that write to the table with all kinds of statements.
 	Views bool
-	// Regions puts one node into a distant region without replicas, whose requests go to the nodes of the home region.
+	// Regions puts one node into a distant region without replicas. The node sends its requests to the nodes of the
+	// home region.
 	Regions bool
 }
 
@@ -104,8 +105,7 @@ type Counts struct {
 	Quiesced, Leaders                  int
 	Compared, Updates, Sweeps, Asked   int
 	Batches, Replayed, Scans           int
-	// Departures counts orderly shutdowns. Skewed counts how often a node starts or stops considering its own clock
-	// wrong.
+	// Departures counts orderly shutdowns. Skewed counts the changes of the nodes' verdicts about their own clocks.
 	Departures, Skewed int
 	// RefusedStarts counts rejected starts on directories that must not be used.
 	RefusedStarts int
@@ -114,16 +114,15 @@ type Counts struct {
 	Changes, Built, Finds, Stale int
 	// Repeats counts repeated attempts of requests. Forwarded counts attempts on other nodes.
 	Repeats, Forwarded int
-	// HereAsked counts reads at ONE on the client's node. HereReads counts the reads at ONE that the node itself
-	// served, and FollowerReads counts the reads that a follower served. IndexResponses counts responses to followers
-	// that serve linearizable reads.
+	// HereAsked counts the reads at ONE that clients sent to their node. HereReads counts the reads at ONE that the
+	// client's node served. FollowerReads counts the reads that a follower served. IndexResponses counts responses to
+	// followers that serve linearizable reads.
 	HereAsked, HereReads, FollowerReads, IndexResponses int
 	// Splits counts ordered splits. Divided counts the splits in the final map. CanceledSplits counts canceled splits.
 	Splits, Divided, CanceledSplits int
 	// Merges counts ordered merges, Merged counts completed merges, and CanceledMerges counts canceled merges.
 	Merges, Merged, CanceledMerges int
-	// SizeSplits, LoadSplits, KeySplits, and AutoMerges count the automatic changes that the partitions' leaders
-	// ordered.
+	// SizeSplits, LoadSplits, KeySplits, and AutoMerges count the automatic changes that partition leaders ordered.
 	SizeSplits, LoadSplits, KeySplits, AutoMerges int
 	// StepCrashes counts crashes of nodes by the step of one of their partitions. ChangedAmid counts schema changes and
 	// truncations that were requested at a step.
@@ -140,7 +139,7 @@ type Counts struct {
 	// changed or read an item. Thrown counts procedures that threw an exception.
 	Items, ItemBatches, Procedures, Thrown int
 	// Triggered counts operations with triggers. Repelled counts rejected operations with triggers. Cleared counts
-	// deletions of all items of a key. Expired counts items that were seen to have expired.
+	// deletions of all items of a key. Expired counts items that clients have seen expire.
 	Triggered, Repelled, Cleared, Expired int
 	// ChangePages counts pages of the change feed, Rereads counts the pages that a reader discarded, and FeedSplits
 	// counts the readers that divided. Searches counts pages of index queries, IndexHits counts the results of index
@@ -148,9 +147,9 @@ type Counts struct {
 	ChangePages, Rereads, FeedSplits, Searches, IndexHits, ItemSweeps int
 	// DedupeSweeps counts swept dedupe records. Stragglers counts requests that were executed late.
 	DedupeSweeps, Stragglers int
-	// FeedWrites counts statements on tables with a feed that received a response, and FeedPages counts pages of the
-	// feeds. FeedRereads counts pages that a reader discarded, FeedDivisions counts readers that divided, and
-	// FeedSweeps counts sweeps of invisible data.
+	// FeedWrites counts statements on tables with a feed that received a response. FeedPages counts pages of the
+	// feeds. FeedRereads counts pages that a reader discarded. FeedDivisions counts readers that divided. FeedSweeps
+	// counts sweeps of invisible data.
 	FeedWrites, FeedPages, FeedRereads, FeedDivisions, FeedSweeps int
 	// BaseWrites counts executed statements on the base table of views. ViewRows counts the final rows of the views.
 	BaseWrites, ViewRows int
@@ -179,8 +178,8 @@ const (
 	nodeCount  = 5
 	voterCount = 4
 	healAfter  = 2500 * time.Millisecond
-	// clientsAfter is the time during which clients continue after the faults have ended. Faults no longer slow the
-	// clients down, so long values make the simulation expensive.
+	// clientsAfter is the time during which clients continue after the faults have ended. Clients are fast after the
+	// faults have ended, so long values make the simulation expensive.
 	clientsAfter = 1500 * time.Millisecond
 	tick         = 50 * time.Millisecond
 	elections    = 20
@@ -195,14 +194,14 @@ type simulation struct {
 	hist   clientHistory
 	// finished is set when the clients end.
 	finished bool
-	// hot is a key that clients prefer until the given time. The leader of the key refuses connections, and without
-	// enough requests no client would notice.
+	// hot is a key that clients prefer until the given time. The leader of the key refuses connections. Clients notice
+	// this only if they send enough requests.
 	hot     string
 	refused *node
 	until   time.Duration
 	// hashes holds the first observed hash of each group at each applied index.
 	hashes map[stateAt]uint64
-	// applied holds the places in the logs of all writes that have an ID.
+	// applied maps each write with an ID to its place in the logs.
 	applied map[written]place
 	// born is the initial partition map.
 	born       *topology.Snapshot
@@ -213,7 +212,7 @@ type simulation struct {
 	stepFaults stepFaults
 	// partialCrashes is the number of crashes within a step so far.
 	partialCrashes int
-	// stressedMerges holds the partitions for which mergeStress has started.
+	// stressedMerges holds the merges for which mergeStress has started.
 	stressedMerges map[spanAt]bool
 	items          itemsRun
 	feeds          feedRun
@@ -246,7 +245,7 @@ func Run(p Scenario) *Report {
 	if p.With.Merges {
 		w.After(4*time.Second, w.mergeSomething)
 	}
-	// After the phase with faults, all faults end. Clients continue for a while. Then every key is read once more.
+	// All faults end after the phase with faults. Clients continue for a while. Then every key is read once more.
 	w.After(p.Length, w.heal)
 	w.After(p.Length+4*time.Second, w.wrongClock)
 	w.After(p.Length+4*time.Second, w.checkDamage)
@@ -269,7 +268,7 @@ func Run(p Scenario) *Report {
 	end := p.Length + 20*time.Second
 	w.Environment.Run(end)
 	for len(w.Failures) == 0 && !w.atRest() && end < p.Length+30*time.Second {
-		// A metadata change or the first entry of a new leader is in flight.
+		// At this time, a metadata change or the first entry of a new leader is in flight.
 		end += 100 * time.Millisecond
 		w.Environment.Run(end)
 	}
@@ -304,8 +303,8 @@ func (w *simulation) begin() {
 	}
 }
 
-// firstMap divides the tables into partitions. Most replica sets have four voters; one starts with a single voter and
-// grows.
+// firstMap divides the tables into partitions. Most replica sets have four voters, but one replica set starts with a
+// single voter.
 func (w *simulation) firstMap() (err error) {
 	at := w.placesFrom
 	m := topology.New().WithLevel(feature.Known.Newest)

@@ -30,7 +30,7 @@ import (
 )
 
 // The provisioned throughput of the table alternates between lowThroughput and highThroughput, which determine the
-// number of partitions. The share of a partition is at least 3,000 RU/s, so unused throughput is saved for at most
+// number of partitions. The share of a partition is at least 3,000 RU/s, so a leader saves unused throughput for up to
 // spareFor.
 const (
 	spentKeyspace  = "spent"
@@ -38,8 +38,8 @@ const (
 	lowThroughput  = 12_000
 	highThroughput = 24_000
 	leastShare     = 3_000
-	// spenders is the number of clients on each node that use the throughput. One client reads. Each of the other
-	// clients writes writeRows rows per request, at 5 request units per row.
+	// spenders is the number of clients on each node that use the throughput. One client reads, and the other clients
+	// write writeRows rows per request at 5 request units per row.
 	spenders  = 4
 	writeRows = 20
 	// fatKeys is the number of keys whose rows cost 6 request units to read.
@@ -65,8 +65,8 @@ type spending struct {
 	given [ringSlices]float64
 	// terms holds the partitions that got a new leader since the last check.
 	terms []topology.PartitionID
-	// stretches holds the excess of granted over due units for all ranges of slices. shares holds the shares at the
-	// last check.
+	// stretches holds the difference between granted and due units for all ranges of slices. shares holds the shares
+	// at the last check.
 	stretches [ringSlices][ringSlices]excess
 	shares    []share
 	busy      bool
@@ -80,7 +80,8 @@ type share struct {
 	units       float64
 }
 
-// excess is the maximum excess of granted over due units in all windows that end now. spare is the allowed excess.
+// excess is the maximum difference between granted and due units in all windows that end now. spare is the allowed
+// difference.
 type excess struct{ above, spare float64 }
 
 // firstSpending creates the table with the partitions that its throughput requires.
@@ -116,7 +117,7 @@ func throughputs(units int) []schema.Property {
 // spends reports whether the table has provisioned throughput.
 func (w *simulation) spends(table uint32) bool { return table != 0 && table == w.spending.table }
 
-// provide sets the throughput limits of the node's partitions, as package node does.
+// provide sets the throughput limits of the node's partitions in the same way as package node.
 func (n *node) provide(old, s *meta.State) {
 	t := throughput.DividePerPartition(s)
 	if n.w.plan.Bugs.LateBound && old.Version == 0 {
@@ -130,7 +131,7 @@ func (n *node) provide(old, s *meta.State) {
 	n.parts.SetThroughputs(t)
 }
 
-// startSpending starts the clients that use the throughput, the changes of the throughput, and the splits of its
+// startSpending starts the clients that use the throughput. It also starts changes of the throughput and splits of its
 // partitions.
 func (n *node) startSpending(ctx context.Context) {
 	w := n.w
@@ -217,7 +218,7 @@ func (n *node) splitSpent() {
 	}
 }
 
-// spend makes one request: a write of several rows, or a read of many bytes.
+// spend makes one request, which writes several rows or reads many bytes.
 func (n *node) spend(t *simenv.Task, writes bool) {
 	w, dice := n.w, n.w.spending.dice
 	key := fmt.Sprint("f", dice.IntN(fatKeys))
@@ -323,7 +324,7 @@ func (w *simulation) sharesNow() (out []share) {
 }
 
 // shareBy returns the limit of a partition according to a metadata state, which may be outdated. The limit is an equal
-// part, or half of an equal part if the partition has split since that state.
+// share, or half an equal share if the partition has split since that state.
 func (w *simulation) shareBy(s *meta.State, p *topology.Partition, newest *topology.Snapshot) float64 {
 	ps := s.Topology.Partitions(w.spending.table)
 	if len(ps) == 0 {
@@ -340,7 +341,7 @@ func (w *simulation) shareBy(s *meta.State, p *topology.Partition, newest *topol
 	return each
 }
 
-// watchSpending checks repeatedly that no window was granted more units than due plus the allowance. The allowance
+// watchSpending checks repeatedly that no window was granted more than the due units plus an allowance. The allowance
 // covers the units that leaders may grant immediately and a debt for each request in flight.
 func (w *simulation) watchSpending() {
 	if w.finished {
@@ -374,8 +375,8 @@ func (w *simulation) watchSpending() {
 // clockSlack is the maximum rate of a fast clock.
 const clockSlack = 1.05
 
-// due returns the units that slices may be granted between two checks, including the initial balance of new leaders.
-// spare is the additional amount that may be granted at any time.
+// due returns the units that slices may receive between two checks, including the initial balance of new leaders.
+// spare is the additional amount that slices may receive at any time.
 func (w *simulation) due(first, last int, now []share) (due, spare float64) {
 	x := &w.spending
 	debts := (spenders - 1) * nodeCount * dearest
@@ -384,7 +385,7 @@ func (w *simulation) due(first, last int, now []share) (due, spare float64) {
 			if s.last < first || s.first > last {
 				continue
 			}
-			// Shares in both lists count once. Where the lists differ, the larger share counts.
+			// A share that is in both lists counts once. Where the lists differ, the larger share counts.
 			due += s.units * clockSlack * checkEvery.Seconds() / 2
 			spare += s.units * spareFor.Seconds() / 2
 			for _, id := range x.terms {
@@ -394,8 +395,7 @@ func (w *simulation) due(first, last int, now []share) (due, spare float64) {
 			}
 		}
 	}
-	// Debts count twice. They include requests in flight at the end of the window, and requests that began before the
-	// window and ended in it.
+	// Debts count twice, because requests may be in flight at the beginning and at the end of the window.
 	return due, spare + 2*debts
 }
 
@@ -414,14 +414,14 @@ func (w *simulation) beginSpending() {
 	}
 }
 
-// turnSpending makes the clients alternate between as many requests as possible and few requests.
+// turnSpending makes the clients alternate between a high and a low request rate.
 func (w *simulation) turnSpending() {
 	w.spending.busy = !w.spending.busy
 	w.After(time.Second+w.spendingPause(5*time.Second), w.turnSpending)
 }
 
-// checkSpending checks that, at the end of a run, the number of partitions matches the throughput and each partition
-// has its share.
+// checkSpending checks at the end of a run that the number of partitions matches the throughput. It also checks that
+// each partition has its share.
 func (w *simulation) checkSpending() {
 	if !w.plan.With.Throughput {
 		return

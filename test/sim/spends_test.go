@@ -4,12 +4,12 @@ package sim
 
 import "testing"
 
-// spendingHardships are the faults under which clients use the whole throughput of a table.
+// spendingHardships selects the faults under which clients use the whole throughput of a table.
 var spendingHardships = Hardships{Throughput: true, Growth: true, StepFaults: true, Lost: true, Jumps: true,
 	Suspends: true, Refusals: true}
 
-// TestThroughputIsKept checks that no window of time grants more than the provisioned throughput plus the allowance,
-// while nodes fail, partitions split and merge because of the throughput, and the throughput changes.
+// TestThroughputIsKept checks that no window of time grants more than the provisioned throughput plus the allowance.
+// During the test, nodes fail, partitions split and merge, and the throughput changes.
 func TestThroughputIsKept(t *testing.T) {
 	n, sum, _ := eachSeed(t, 3, 3, spendingHardships)
 	t.Logf("%d RU granted, %d requests rejected, %d splits required by the throughput, %d partitions created by splits, "+

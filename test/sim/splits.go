@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// splitsMax is the maximum number of splits in a run. Logs, snapshots, and the ends of histories are compared for each
-// partition, so partitions are expensive.
+// splitsMax is the maximum number of splits in a run. The simulator compares logs, snapshots, and the ends of
+// histories for each partition, so partitions are expensive.
 const splitsMax = 8
 
 // splitSomething requests splits from time to time until the calm phase begins. The requesting node may be cut off.
@@ -29,7 +29,7 @@ func (w *simulation) splitSomething() {
 	}
 }
 
-// orderSplit requests the split of a partition, like an operator who skips the cool-down.
+// orderSplit requests the split of a partition, as an operator who skips the cool-down would.
 func (n *node) orderSplit(*simenv.Task) {
 	w := n.w
 	var order split.Request
@@ -86,8 +86,8 @@ func (w *simulation) divided() (n int) {
 	return n
 }
 
-// checkSplits checks that, at the end of a run, no split is in progress and each table's partitions cover the ring
-// without overlaps.
+// checkSplits checks at the end of a run that no split is in progress. It also checks that each table's partitions
+// cover the ring without overlaps.
 func (w *simulation) checkSplits() {
 	m := w.newest().Topology
 	if err := m.Validate(); err != nil {

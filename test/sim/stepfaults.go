@@ -13,9 +13,9 @@ import (
 
 // Steps counts events by the step of a split, a merge, or a move that a partition has reached.
 type Steps struct {
-	// In step SplitOrdered, no replica has split. In step SplitApplied, a replica has split or applied a cancellation,
-	// and the partition map does not show the result yet. In step SplitRecalled, the split is canceled, and no replica
-	// has split or applied the cancellation.
+	// In step SplitOrdered, no replica has split. In step SplitApplied, a replica has split or has applied a
+	// cancellation, but the partition map does not show the result yet. In step SplitRecalled, the split is canceled,
+	// and no replica has split or applied the cancellation.
 	SplitOrdered, SplitApplied, SplitRecalled int
 	// In step MergeOrdered, no replica is frozen. In step MergeFrozen, a replica of the right partition is frozen. In
 	// step MergeReady, the partition map also shows a frozen replica. In step MergeDecided, all replicas are frozen,
@@ -119,8 +119,8 @@ type stepFaults struct {
 	n    int
 }
 
-// stepFaultsMax is the maximum number of step faults in a run, because more faults would prevent progress. The rare
-// faults during canceled splits do not count.
+// stepFaultsMax is the maximum number of step faults in a run. More faults would prevent progress. The rare faults
+// during canceled splits do not count.
 const stepFaultsMax = 8
 
 // watchSteps injects faults if a partition has reached another step. watchSteps must be called when a node has applied
@@ -157,7 +157,7 @@ func (w *simulation) watchSteps() {
 				now[p.ID] = name
 			}
 		})
-		// the bug occurs if the first node that has merged crashes before the partition map changes
+		// The bug occurs if the first node that has merged crashes before the partition map changes.
 		if w.plan.Bugs.RightByMap {
 			if odd = 1; steps.MergeApplied == 0 {
 				continue
@@ -183,8 +183,8 @@ func (w *simulation) watchSteps() {
 // crashFault is the drawn number that makes injectStepFault crash the node. No other fault has this number.
 const crashFault = 8
 
-// injectStepFault injects a fault into a node that has a replica of a partition, or changes its table, immediately or
-// soon.
+// injectStepFault injects a fault into a node that has a replica of a partition, or changes the partition's table. The
+// fault occurs immediately or after a short delay.
 func (w *simulation) injectStepFault(p *topology.Partition, step string) {
 	dice := w.stepFaults.dice
 	set := p.Sets[0].Replicas
@@ -227,7 +227,7 @@ func (w *simulation) injectStepFault(p *topology.Partition, step string) {
 	})
 }
 
-// changeAmid truncates or drops a table, or creates or drops an index of it.
+// changeAmid truncates or drops a table, or creates or drops an index on the table.
 func (w *simulation) changeAmid(n *node, id uint32) {
 	c := []change{createIndex, createIndex, dropIndex, dropTable, dropTable}[w.stepFaults.dice.IntN(5)]
 	truncate := w.stepFaults.dice.IntN(3) == 0

@@ -67,7 +67,7 @@ type alteration struct {
 	called, ended time.Duration
 }
 
-// outline describes a table: whether it exists, and whether it has the column and the index.
+// outline describes whether a table exists, and whether it has the column and the index.
 type outline struct{ there, column, index bool }
 
 // after returns the outline after a change. ok is false if the change must be rejected.
@@ -247,8 +247,8 @@ func isRefusal(err error) bool {
 	return errors.As(err, &invalid) || errors.As(err, &config) || errors.As(err, &exists)
 }
 
-// loseCoordinator ends another node's process within a batch that it has just started, so that other nodes replay the
-// batch.
+// loseCoordinator ends another node's process during a batch that the process has just started. Other nodes must then
+// replay the batch.
 func (n *node) loseCoordinator() {
 	w := n.w
 	other := w.nodes[w.Rand.IntN(nodeCount)]
@@ -295,7 +295,7 @@ func (c *client) visit(t *schema.Table) {
 func (c *client) truncateTable(t *schema.Table) {
 	w := c.w
 	o := &op{client: c.id, kind: opTruncate, called: w.Now}
-	// record each write twice, because a coordinator that does not know the outcome truncates again
+	// Each write is recorded twice, because a coordinator truncates again if it does not know the outcome.
 	for _, k := range tableKeys {
 		for range 2 {
 			o.parts = append(o.parts, &op{client: c.id, kind: opTruncate, key: nameOf(t, k), called: w.Now})
@@ -342,7 +342,7 @@ func (c *client) inTable(t *schema.Table, o *op, parts []*op) {
 	s := w.newest().Schema
 	gone := s.TableByID(t.ID) == nil
 	if _, ix := s.IndexByID(o.index); o.index != 0 && ix == nil {
-		gone = true // a read through an index that is dropped in the meantime may find nothing
+		gone = true // the index may be dropped during the read, which may then find nothing
 	}
 	switch {
 	case c.t.Dead():
@@ -388,8 +388,8 @@ func (c *client) finishTable(o *op, parts []*op, a *answer) {
 // replanMax is the maximum number of times that a statement is planned again because the table has changed.
 const replanMax = 50
 
-// askTable sends an operation to the node's coordinator, planned for the schema that the node knows. If the schema has
-// changed, askTable plans and sends the operation again.
+// askTable sends an operation, planned for the schema that the node knows, to the node's coordinator. If the schema
+// has changed, askTable plans and sends the operation again.
 func (c *client) askTable(t *schema.Table, o *op, parts []*op) (a answer) {
 	n, ctx, now := c.n, context.Background(), c.n.Wall().Unix()
 	for range replanMax {
@@ -476,7 +476,7 @@ func (w *simulation) newest() *meta.State {
 	return newest
 }
 
-// lastFinds reads all rows of the tables that exist at the end, and finds each value through their indexes.
+// lastFinds reads all rows of the tables that exist at the end. It also finds each value through the tables' indexes.
 func (w *simulation) lastFinds() {
 	for _, name := range tableNames {
 		t := w.newest().Schema.Table(keyspace, name)
@@ -503,7 +503,7 @@ func (w *simulation) lastFinds() {
 	}
 }
 
-// checkSchema checks that, at the end of a run, all nodes have the same schema. The responses to all changes must be
+// checkSchema checks at the end of a run that all nodes have the same schema. The responses to all changes must be
 // consistent with one order of the changes.
 func (w *simulation) checkSchema() {
 	newest := w.newest()

@@ -22,18 +22,18 @@ import (
 	"github.com/ilion-db/ilion/test/sim/simenv"
 )
 
-// Transactions read some rows of a logical partition, one after the other or as a slice, and write other rows of the
-// same logical partition. All writes of a transaction have the same value, and each value is used once. In addition,
-// there are blind writes of several rows, and reads of all rows. All operations must form one sequence of atomic
-// operations, each at a point between its call and its response. This is stronger than snapshot isolation: it excludes
-// write skew, partially applied transactions, and transactions that are applied twice.
+// A transaction reads some rows of a logical partition one by one or as a slice, and then writes other rows of the
+// same logical partition. All writes of a transaction have the same value, and each value is used once. The workload
+// also contains blind writes of several rows, and reads of all rows. All operations must form one sequence of atomic
+// operations, each at a point between its call and its response. This property is stronger than snapshot isolation. It
+// excludes write skew, partially applied transactions, and transactions that are applied twice.
 
 // transacted holds the keys. transactedRows is the number of rows of each key.
 var transacted = []string{"t0", "t1"}
 
 const transactedRows = 3
 
-// txn is an operation: a transaction, a blind write without reads, or a read outside of a transaction.
+// txn is a transaction, a blind write without reads, or a read outside a transaction.
 type txn struct {
 	client int
 	key    string
@@ -260,7 +260,7 @@ func (v *stateViewer) Row(clustering []byte, r *row.Row) (command.Step, error) {
 	return command.More, nil
 }
 
-// serial models a logical partition: operations execute atomically, one at a time.
+// serial models a logical partition whose operations execute atomically, one at a time.
 var serial = porcupine.Model{
 	Init: func() any { return partitionState{} },
 	Step: func(state, in, _ any) (bool, any) {

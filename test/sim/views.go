@@ -52,10 +52,9 @@ var viewTables = []string{
 const lateText = "CREATE MATERIALIZED VIEW late AS SELECT k, c, v, w FROM base WHERE w IS NOT NULL AND v IS NOT NULL " +
 	"AND k IS NOT NULL AND c IS NOT NULL PRIMARY KEY ((w, c), k)"
 
-// viewDraft applies schema changes to a catalog only.
 type viewDraft struct{ cat *catalog.Catalog }
 
-// Apply implements ddl.Store.
+// Apply implements ddl.Store. It changes only the catalog.
 func (d viewDraft) Apply(_ context.Context, c schema.Change, _ string) (*schema.Schema, []schema.Event, error) {
 	s, events, err := schema.Apply(d.cat.Snapshot(), c)
 	if err == nil {
@@ -169,8 +168,8 @@ func (b baseNames) Table(name parser.QualifiedName) (*schema.Keyspace, *schema.T
 	return ks, ks.Tables[name.Name.Name], nil
 }
 
-// execute executes a statement on the node, planned for the schema that the node knows, and plans it again when the
-// schema has changed. The outcome is not checked, because views must match the base regardless of the outcome.
+// execute executes a statement that is planned for the schema that the node knows. It plans the statement again when
+// the schema has changed. The outcome is not checked, because views must match the base regardless of the outcome.
 func (c *viewClient) execute(text string) {
 	w := c.n.w
 	for range replanMax {
@@ -279,7 +278,7 @@ func (w *simulation) viewStatement() string {
 		return fmt.Sprintf("BEGIN BATCH UPDATE base SET v = %s %s; INSERT INTO base (k, c, w) VALUES (%d, %d, %d); "+
 			"DELETE w FROM base WHERE k = %d AND c = %d; APPLY BATCH", value(), at, (k+1)%viewKeys, c, r.IntN(3),
 			(k+2)%viewKeys, c)
-	case 18: // rows that are never written again, so rows missed by a view build stay missing
+	case 18: // rows that are never written again, so a row that a view build missed stays missing
 		return fmt.Sprintf("INSERT INTO base (k, c, v, w) VALUES (%d, %d, 1, 1)", 1000+w.hist.newValue(), c)
 	}
 	return fmt.Sprintf("BEGIN UNLOGGED BATCH UPDATE base SET v = %s %s; DELETE FROM base WHERE k = %d AND c = %d; "+

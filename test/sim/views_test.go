@@ -4,13 +4,13 @@ package sim
 
 import "testing"
 
-// viewHardships are the faults under which views are checked: everything that moves leaders and partitions.
+// viewHardships selects the faults under which views are checked. These faults move leaders and partitions.
 var viewHardships = Hardships{Views: true, Splits: true, Merges: true, StepFaults: true, Lost: true, Suspends: true,
 	Refusals: true, Rough: true, LongPauses: true}
 
-// TestViewsAgree checks that materialized views match their base at quiescence and at every later time. Statements may
-// have unknown outcomes. During the writes, nodes fail, leaders change, partitions of the base and the views split,
-// merge, and move, and a view is built.
+// TestViewsAgree checks that materialized views match their base when all writes have ended, and at every later time.
+// Statements may have unknown outcomes. During the writes, nodes fail, leaders change, and a view is built. Partitions
+// of the base and the views split, merge, and move.
 func TestViewsAgree(t *testing.T) {
 	n, sum, _ := eachSeed(t, 8, 2, viewHardships)
 	t.Logf("%d statements on the base table in %d seeds, %d view rows, %d faults, %d partitions created by splits, %d merges, "+

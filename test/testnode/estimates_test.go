@@ -84,9 +84,9 @@ func estimateFault(all []piece, partitions int64) string {
 	return ""
 }
 
-// TestSizeEstimatesCoverTheRing checks that a reader that divides its work by the size estimates of all nodes reads
-// every row once. The estimates must contain the correct number and size of partitions. The test uses clusters with
-// fewer and with more nodes than a replica set.
+// TestSizeEstimatesCoverTheRing checks a reader that divides its work by the size estimates of all nodes. The reader
+// must read every row once. The estimates must contain the correct number and size of partitions. The test uses
+// clusters with fewer and with more nodes than a replica set.
 func TestSizeEstimatesCoverTheRing(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{3, 6} {

@@ -15,10 +15,10 @@ import (
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
-// TestTwoReleases checks the statements of docs/operations.md about a rolling upgrade from the default release 4.0 to
-// 5.0. While nodes have different settings, each node must use its own release and report it for itself and for its
-// peers. The nodes must agree on the schema regardless of the node that changes it. Conditional writes and batches
-// through each node must be visible on the other nodes.
+// TestTwoReleases checks the statements in docs/operations.md about a rolling upgrade from the default release 4.0 to
+// release 5.0. While nodes have different settings, each node must use its own release. It must report that release
+// for itself and for its peers. The nodes must agree on the schema regardless of the node that changes it. Conditional
+// writes and batches through each node must be visible on the other nodes.
 func TestTwoReleases(t *testing.T) {
 	t.Parallel()
 	c := testnode.Start(t, testnode.Options{Nodes: 3, Change: func(i int, o *options.Options) {

@@ -2,11 +2,11 @@
 
 // Package testnode runs one node (One) or the nodes of a cluster (Start) inside the process of a test. Nodes
 // communicate over loopback and keep their data in memory. If a node must restart with its data, the nodes keep their
-// data in directories.
+// data in directories instead.
 //
-// A cluster that Start returns is settled: every node knows every other node, and every replica set has a leader and
-// its number of voters. The package uses only the public interfaces of the nodes (CQL and /status). Start reading at
-// Start. For processes that are killed, use test/cluster.
+// Start returns a settled cluster, in which every node knows every other node. Every replica set has a leader and the
+// required number of voters. The package uses only the public interfaces of the nodes (CQL and /status). Start reading
+// at Start. To kill processes, use test/cluster.
 package testnode
 
 import (
@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// settleTime is the maximum time until a cluster is settled.
+	// settleTime is the maximum time that a cluster needs to settle.
 	settleTime = 2 * time.Minute
 	// memoryEach is the memory limit of a node. It is low because many nodes share the machine with the test.
 	memoryEach = 256 << 20
@@ -42,7 +42,7 @@ const (
 type Options struct {
 	// Nodes is the number of nodes. The value 0 means 4.
 	Nodes int
-	// Dir, if set, is the directory of the nodes' data directories. A node in memory cannot be restarted.
+	// Dir, if set, is the directory that contains the nodes' data directories. A node in memory cannot be restarted.
 	Dir string
 	// Change, if set, changes the options of node i before it starts.
 	Change func(i int, o *options.Options)
@@ -72,7 +72,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	t.Cleanup(c.close)
 	c.secret = filepath.Join(t.TempDir(), "join-secret")
 	c.start(0)
-	// The other nodes join concurrently. The node that admits them determines their order.
+	// The other nodes join concurrently. The node that admits the other nodes determines their order.
 	var wg sync.WaitGroup
 	for i := 1; i < o.Nodes; i++ {
 		wg.Go(func() { c.start(i) })
@@ -148,7 +148,7 @@ func (c *Cluster) Restart(i int) {
 }
 
 func (c *Cluster) close() {
-	// Stop the first node last. It has no special role, but some node must be last.
+	// Stop the first node last. The order has no other meaning.
 	for i := len(c.nodes) - 1; i >= 0; i-- {
 		if c.nodes[i] != nil {
 			c.Stop(i)

@@ -6,7 +6,7 @@ package testnode
 
 import "testing"
 
-// TestSettled checks that Start returns a working cluster: data written through one node is immediately available
+// TestSettled checks that Start returns a working cluster. Data written through one node must be immediately available
 // through every other node.
 func TestSettled(t *testing.T) {
 	t.Parallel()
@@ -19,8 +19,8 @@ func TestSettled(t *testing.T) {
 	c.Settle()
 }
 
-// TestCut checks that tables are divided if the cluster has more nodes than a replica set, so every node has some
-// partitions of each table. In smaller clusters, tables must not be divided.
+// TestCut checks that tables are divided if the cluster has more nodes than a replica set. Every node must then have
+// some partitions of each table. In smaller clusters, tables must not be divided.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	c := Start(t, Options{Nodes: 6})

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/test/testnode"
 )
 
-// TestPartitionsByThroughput checks that a table with provisioned throughput is divided according to its throughput
-// and not according to the token ring. Raising the throughput must split the partitions even if the table is empty.
+// TestPartitionsByThroughput checks that the provisioned throughput of a table determines its partitions. The token
+// ring must not determine them. Raising the throughput must split the partitions even if the table is empty.
 func TestPartitionsByThroughput(t *testing.T) {
 	t.Parallel()
 	c := testnode.Start(t, testnode.Options{Nodes: 5})

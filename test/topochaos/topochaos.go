@@ -25,7 +25,7 @@ import (
 
 var digits = regexp.MustCompile(`-?[0-9]+`)
 
-// partitionsMax is the maximum number of partitions of a table. It makes merges as frequent as splits.
+// partitionsMax is the maximum number of partitions of a table. The limit makes merges as frequent as splits.
 const partitionsMax = 12
 
 // Changer changes partitions of user tables. It is safe for concurrent use.
@@ -63,8 +63,8 @@ func New(t testing.TB, seed uint64, webs ...string) *Changer {
 }
 
 // Change changes one partition of a table whose name begins with a prefix, such as a keyspace with its dot. Change
-// counts rejected requests. A request may be rejected because the table has been dropped or too many changes are in
-// progress.
+// counts rejected requests. For example, a request is rejected if the table has been dropped or too many changes are
+// in progress.
 func (s *Changer) Change(prefix string) {
 	s.t.Helper()
 	web := s.webs[s.number(len(s.webs))]
@@ -98,8 +98,8 @@ func (s *Changer) Change(prefix string) {
 	}
 }
 
-// order draws a change of a table and requests it. About half of the requests wait until the change has completed. The
-// other changes are still in progress when the test sends its next statement.
+// order draws a change of a table and requests the change. About half of the requests wait until the change has
+// completed. The other changes are still in progress when the test sends its next statement.
 func (s *Changer) order(status *admin.Status, t *admin.TableStatus) (what, order string) {
 	i := s.number(len(t.Partitions))
 	p := &t.Partitions[i]
@@ -122,7 +122,8 @@ func (s *Changer) order(status *admin.Status, t *admin.TableStatus) (what, order
 	return "split", fmt.Sprintf("partition=%d&at=%d", p.ID, s.within(p.Span)) + wait
 }
 
-// sibling returns the first partition from i on whose right neighbor was split off from it, or -1.
+// sibling returns the first partition, starting at i, whose right neighbor was split off from it. sibling returns -1
+// if no such partition exists.
 func sibling(ps []admin.PartitionStatus, i int) int {
 	for j := range len(ps) - 1 {
 		if k := (i + j) % (len(ps) - 1); ps[k+1].Parent == ps[k].ID {
@@ -132,7 +133,7 @@ func sibling(ps []admin.PartitionStatus, i int) int {
 	return -1
 }
 
-// within draws a token from a range. The range has the format of the status.
+// within draws a token from a range. The range has the format that the status uses.
 func (s *Changer) within(span string) int64 {
 	begin, end, _ := strings.Cut(strings.Trim(span, "[)"), ", ")
 	first, last := int64(math.MinInt64), int64(math.MaxInt64)

@@ -18,9 +18,9 @@ import (
 )
 
 // TestViewTimes checks that writetime and ttl of a view's columns equal the values of the base table's cells. The rows
-// were written before and after the creation of the view, and some of them were moved. The view is read in pages of
-// any size, in reverse, with limits per partition, filtered, by several keys, and aggregated. The view has more rows
-// than one part of a read returns.
+// were written before and after the creation of the view, and some rows were moved. The test reads the view in pages
+// of any size, in reverse, with limits per partition, with filters, by several keys, and with aggregates. The view has
+// more rows than one part of a read can return.
 func TestViewTimes(t *testing.T) {
 	t.Parallel()
 	n := testnode.One(t, options.Options{})

@@ -4,7 +4,7 @@
 
 // Package wan connects network namespaces by an artificial wide-area network. Each region is a namespace, and a router
 // in the test process forwards the IPv4 packets between them with a latency. The test process is connected to all
-// regions without latency. It needs root and /dev/net/tun. Start reading at New.
+// regions without latency. The package requires root and /dev/net/tun. Start reading at New.
 package wan
 
 import (
@@ -25,9 +25,9 @@ import (
 // Network is a set of regions, numbered from 0, and the links between them.
 type Network struct {
 	t      testing.TB
-	prefix string // of the names of namespaces and devices
+	prefix string // prefix of the names of namespaces and devices
 	net    string // the first two bytes of all addresses, with a dot
-	// files holds the devices of the regions. The last one is the device of the test process.
+	// files holds the devices of the regions. The last device belongs to the test process.
 	files []*os.File
 
 	mu    sync.Mutex
@@ -44,7 +44,7 @@ type link struct {
 	cut   bool
 }
 
-// packet is a packet on its way to a region. number keeps packets with equal times in order.
+// packet is a packet on its way to a region. number keeps packets with the same time in order.
 type packet struct {
 	at     time.Time
 	to     int
@@ -72,8 +72,8 @@ func (q *queue) Pop() any {
 // hosts is the number of addresses of a region.
 const hosts = 8
 
-// New creates regions without latencies between them, and skips the test if the machine does not permit it. The regions
-// are removed at the end of the test.
+// New creates regions without latencies between them. It skips the test if the machine does not permit such regions.
+// The regions are removed at the end of the test.
 func New(t testing.TB, regions int) *Network {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -138,7 +138,7 @@ func (n *Network) Command(region int, cmd *exec.Cmd) *exec.Cmd {
 	return in
 }
 
-// addDevice creates the device of a region, or of the test process.
+// addDevice creates the device of a region or of the test process.
 func (n *Network) addDevice(region int, own bool) {
 	n.t.Helper()
 	f, err := n.open(region, own)
@@ -256,7 +256,7 @@ func (n *Network) deliver() {
 		}
 		n.mu.Unlock()
 		for _, p := range due {
-			_, _ = n.files[p.to].Write(p.data) // a full device drops packets, like a network
+			_, _ = n.files[p.to].Write(p.data) // a full device drops packets, as a network does
 		}
 		if len(due) > 0 {
 			continue
@@ -274,7 +274,7 @@ func (n *Network) deliver() {
 func (n *Network) close() {
 	close(n.ended)
 	for _, f := range n.files {
-		_ = f.Close() // ends receive
+		_ = f.Close() // makes receive return
 	}
 	for i := range len(n.files) {
 		_ = exec.Command("ip", "netns", "del", n.Space(i)).Run()

@@ -325,8 +325,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestInvariants makes random changes. The test checks that the changed records, encoded and decoded again, produce
-// the next state, and that memberships contain no cycle (AC2).
+// TestInvariants makes random changes. The test encodes and decodes the changed records, and checks that they produce
+// the next state. Memberships must contain no cycle (AC2).
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &fixture{state: (&State{}).WithRole(&Role{Name: "boss", Superuser: true})}
@@ -373,7 +373,7 @@ func TestInvariants(t *testing.T) {
 				}
 			}
 		}
-		// the role boss existed before the changes
+		// The role boss existed before the changes.
 		whole, err := (&State{}).WithRecords(w.state.Records())
 		if err != nil {
 			t.Fatal(err)
@@ -387,7 +387,7 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-// TestRecordsOfLaterBuilds checks that fields of later builds are preserved, and that errors name unknown formats and
+// TestRecordsOfLaterBuilds checks that fields from later builds are preserved. Errors must name unknown formats and
 // resources.
 func TestRecordsOfLaterBuilds(t *testing.T) {
 	r := &Role{Name: "r", Login: true, Hash: "h", MemberOf: []string{"a"}, Low: true,

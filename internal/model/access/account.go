@@ -2,10 +2,11 @@
 
 package access
 
-// These are the names of an account's keys, as in Azure Cosmos DB. A key is not a role: its permissions are fixed.
+// These are the names of an account's keys, as in Azure Cosmos DB. A key is not a role, because its permissions are
+// fixed.
 const (
-	// PrimaryKey and SecondaryKey allow everything on data and schema. With two keys, an operator can replace one key
-	// while clients use the other.
+	// PrimaryKey and SecondaryKey allow all operations on data and schema. With two keys, an operator can replace one
+	// key while clients use the other.
 	PrimaryKey   = "primary"
 	SecondaryKey = "secondary"
 	// ReadOnlyKey allows reads and queries.

@@ -26,16 +26,16 @@ type Environment struct {
 	Configured ConfiguredUsers
 }
 
-// ConfiguredUsers maps the users of a node's configuration to the bcrypt hashes of their passwords.
+// ConfiguredUsers maps the users in a node's configuration to the bcrypt hashes of their passwords.
 type ConfiguredUsers map[string]string
 
-// Has reports whether a name is a user of the configuration.
+// Has reports whether the configuration contains a user.
 func (u ConfiguredUsers) Has(name string) bool {
 	_, ok := u[name]
 	return ok
 }
 
-// Apply applies a change. The returned state is s itself if nothing changes. Warnings are for the client.
+// Apply applies a change. If nothing changes, the returned state is s itself. The warnings are for the client.
 func Apply(s *State, c Change, w *Environment) (next *State, warnings []string, err error) {
 	next, warnings, err = c.apply(s, w)
 	if err != nil {
@@ -59,7 +59,7 @@ func (w *Environment) exists(s *State, r Resource) bool {
 	return true
 }
 
-// checkRolePermission checks permissions for statements about roles, which have their own error text.
+// checkRolePermission checks permissions for statements about roles. These statements have a separate error text.
 func checkRolePermission(who *Subject, p Permission, on Resource) error {
 	if who.May(p, on) {
 		return nil
@@ -78,7 +78,7 @@ type Attributes struct {
 	// roles do not support.
 	Low     *bool
 	Options bool
-	// Datacenters and Groups are empty for ALL.
+	// Datacenters and Groups are empty if the statement specifies ALL.
 	Datacenters, Groups *[]string
 }
 
@@ -122,7 +122,7 @@ func (a *Attributes) check(s *State, w *Environment) error {
 	return nil
 }
 
-// applyTo returns r with the attributes applied.
+// applyTo returns a copy of r with the attributes.
 func (a *Attributes) applyTo(r Role) *Role {
 	if a.Login != nil {
 		r.Login = *a.Login
@@ -145,8 +145,8 @@ func (a *Attributes) applyTo(r Role) *Role {
 	return &r
 }
 
-// Valid bcrypt hashes consist of $2a$10$ and 53 more characters. Each increment of the cost doubles the time that is
-// needed to check a password. The limit prevents a user who can set a hash from blocking the processors for hours.
+// A valid bcrypt hash consists of $2a$10$ and 53 more characters. Each increment of the cost doubles the time that is
+// needed to check a password. Without the limit, a user who can set a hash could block the processors for hours.
 const (
 	hashLength  = 60
 	hashCostMax = 14

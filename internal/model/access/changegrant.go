@@ -54,8 +54,8 @@ func (c *Grant) apply(s *State, w *Environment) (*State, []string, error) {
 	return s.WithRole(r.with(c.On, next)), warnings, nil
 }
 
-// SetGroup sets the addresses of a CIDR group, and creates the group if it does not exist. An empty list removes the
-// group.
+// SetGroup sets the addresses of a CIDR group. If the group does not exist, SetGroup creates it. An empty list removes
+// the group.
 type SetGroup struct {
 	Name  string
 	CIDRs []netip.Prefix

@@ -13,7 +13,7 @@ type CreateRole struct {
 	Name        string
 	IfNotExists bool
 	Attributes  Attributes
-	// ID identifies the record. The caller generates it at random.
+	// ID identifies the record. The caller generates a random ID.
 	ID RoleID
 }
 
@@ -43,7 +43,7 @@ func (c *CreateRole) apply(s *State, w *Environment) (*State, []string, error) {
 	return s.WithRole(c.Attributes.applyTo(Role{Name: c.Name, ID: c.ID})).WithCreator(w.Actor, OfRole(c.Name)), nil, nil
 }
 
-// NameBytesMax is the maximum length of a role's name.
+// NameBytesMax is the maximum length of a role's name, in bytes.
 const NameBytesMax = 1024
 
 // AlterRole represents the statements ALTER ROLE and ALTER USER.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access implements access control: roles, their grants, and changes of both. All functions are pure functions
-// of an immutable State. The functions follow Cassandra's rules and return Cassandra's error texts.
+// Package access implements access control. It defines roles, their grants, and the changes to both. All functions are
+// pure functions of an immutable State. The functions follow Cassandra's rules and return Cassandra's error texts.
 //
 // Guarantees:
 //

@@ -7,7 +7,7 @@ import "strings"
 // Permission is a single permission.
 type Permission uint8
 
-// These are the permissions, in the order in which Cassandra lists them. The numbers are stored in records.
+// These are the permissions in Cassandra's order. The numbers are stored in records.
 const (
 	Create Permission = iota
 	Alter
@@ -27,7 +27,7 @@ var permissionNames = [permissionCount]string{
 	"CREATE", "ALTER", "DROP", "SELECT", "MODIFY", "AUTHORIZE", "DESCRIBE", "EXECUTE", "UNMASK", "SELECT_MASKED",
 }
 
-// String returns the permission's name as Cassandra lists it.
+// String returns Cassandra's name for the permission.
 func (p Permission) String() string {
 	if int(p) < len(permissionNames) {
 		return permissionNames[p]
@@ -64,7 +64,7 @@ func (s Permissions) List() []Permission {
 	return list
 }
 
-// Names returns the names in ascending order of the permissions.
+// Names returns the names of the permissions in ascending order of the permissions.
 func (s Permissions) Names() []string {
 	var names []string
 	for _, p := range s.List() {

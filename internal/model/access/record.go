@@ -87,7 +87,7 @@ func addDeleted[V any](out map[string][]byte, prefix string, old, next map[strin
 	}
 }
 
-// WithRecords returns the state that results from applying changed records. A nil value deletes a record. Records of
+// WithRecords applies changed records and returns the resulting state. A nil value deletes a record. Records of
 // unknown kinds are ignored. On failure, it returns ErrMalformed or a *feature.Newer.
 func (s *State) WithRecords(records map[string][]byte) (*State, error) {
 	if len(records) == 0 {
@@ -139,15 +139,15 @@ const (
 	flagConfigured
 )
 
-// These are the fields of a role record. All of them are optional.
+// These are the fields of a role record. All fields are optional.
 const (
 	roleLow         = 1 // the role has low priority
 	roleID          = 2 // Role.ID
 	roleCredentials = 3 // Role.Credentials
 )
 
-// Append appends the encoded role without its name: the format, the flags, the hash, the lists, the grants in ascending
-// order of their paths, and the fields. Fields of later builds are last.
+// Append appends the encoded role without its name. The encoding consists of the format, the flags, the hash, the
+// lists, the grants in ascending order of their paths, and the fields. Fields from later builds are last.
 func (r *Role) Append(dst []byte) []byte {
 	w := codec.Writer(append(dst, roleFormat))
 	flags := uint64(0)
@@ -191,7 +191,8 @@ func SortedResources(grants map[Resource]Permissions) []Resource {
 	return slices.SortedFunc(maps.Keys(grants), func(a, b Resource) int { return compare(a.Path(), b.Path()) })
 }
 
-// DecodeRole decodes the output of Role.Append of this build, or of a later build with the same format.
+// DecodeRole decodes the output of Role.Append. The output may come from this build or from a later build with the
+// same format.
 func DecodeRole(name string, src []byte) (*Role, error) {
 	r, err := begin("a role record", src)
 	if err != nil {
@@ -246,7 +247,8 @@ func DecodeRole(name string, src []byte) (*Role, error) {
 	return role, end(&r, "a role record", refused, newer)
 }
 
-// Append appends the encoded group without its name: the format, the ranges, and an empty list of fields.
+// Append appends the encoded group without its name. The encoding consists of the format, the ranges, and an empty
+// list of fields.
 func (g *Group) Append(dst []byte) []byte {
 	w := codec.Writer(append(dst, roleFormat))
 	w.Uint(uint64(len(g.CIDRs)))

@@ -24,7 +24,7 @@ const (
 	kindCount = iota + 1
 )
 
-// Resource is the object of a permission. It is comparable and used as the key of grants.
+// Resource is the object of a permission. It is comparable and is the key of grants.
 type Resource struct {
 	Kind           Kind
 	Keyspace, Name string
@@ -32,7 +32,7 @@ type Resource struct {
 	Args string
 }
 
-// OfKeyspace returns the resource of a keyspace and everything in it except functions.
+// OfKeyspace returns the resource of a keyspace and all its contents except functions.
 func OfKeyspace(name string) Resource { return Resource{Kind: Keyspace, Keyspace: name} }
 
 // OfTables returns the resource of all tables in a keyspace.
@@ -51,8 +51,8 @@ func OfFunctions(keyspace string) Resource {
 	return Resource{Kind: AllFunctionsInKeyspace, Keyspace: keyspace}
 }
 
-// OfProcedure returns the resource of a container's stored procedure. The resource is a function without arguments
-// named table.id. A Cassandra function cannot have such a name.
+// OfProcedure returns the resource of a container's stored procedure. The resource is a function without arguments and
+// with the name table.id. A Cassandra function cannot have such a name.
 func OfProcedure(keyspace, table, id string) Resource {
 	return Resource{Kind: Function, Keyspace: keyspace, Name: table + "." + id}
 }
@@ -65,13 +65,13 @@ func (r Resource) Procedure() (table, id string, ok bool) {
 	return strings.Cut(r.Name, ".")
 }
 
-// OfFunction returns the resource of a function or aggregate. args lists the types of its arguments in CQL notation.
+// OfFunction returns the resource of a function or aggregate. args lists the types of the arguments in CQL notation.
 func OfFunction(keyspace, name string, args []string) Resource {
 	return Resource{Kind: Function, Keyspace: keyspace, Name: name, Args: strings.Join(args, ", ")}
 }
 
-// Parent returns the resource that directly contains r, or false if none exists. A permission on a resource applies
-// to everything that it contains.
+// Parent returns the resource that directly contains r, or false if no such resource exists. A permission on a
+// resource applies to all resources that it contains.
 func (r Resource) Parent() (Resource, bool) {
 	switch r.Kind {
 	case Table:
@@ -79,8 +79,8 @@ func (r Resource) Parent() (Resource, bool) {
 	case AllTables:
 		return OfKeyspace(r.Keyspace), true
 	case Keyspace:
-		// A grant on all keyspaces does not include the server's own keyspaces. Otherwise, it would expose all password
-		// hashes.
+		// A grant on all keyspaces does not include the server's own keyspaces. Otherwise, the grant would expose all
+		// password hashes.
 		return Resource{Kind: AllKeyspaces}, !protected(r.Keyspace)
 	case RoleKind:
 		return Resource{Kind: AllRoles}, true
@@ -94,7 +94,7 @@ func (r Resource) Parent() (Resource, bool) {
 	return Resource{}, false
 }
 
-// Within returns the resource and all resources that contain it, outermost first.
+// Within returns the resource and all resources that contain it. The outermost resource is first.
 func (r Resource) Within() []Resource {
 	chain := []Resource{r}
 	for parent, ok := r.Parent(); ok; parent, ok = parent.Parent() {
@@ -188,7 +188,7 @@ func (r Resource) Applicable() Permissions {
 	return 0
 }
 
-// Class returns Cassandra's name for the type of the resource.
+// Class returns Cassandra's name of the resource's type.
 func (r Resource) Class() string {
 	switch r.Kind {
 	case AllRoles, RoleKind:
@@ -201,7 +201,7 @@ func (r Resource) Class() string {
 	return "DataResource"
 }
 
-// protected reports whether a keyspace belongs to the server or is presented as a server keyspace.
+// protected reports whether a keyspace belongs to the server or is presented as a keyspace of the server.
 func protected(keyspace string) bool {
 	switch keyspace {
 	case "system", "system_schema", "system_auth", "system_distributed", "system_traces":
@@ -222,7 +222,7 @@ func (r Resource) grantable() Permissions {
 }
 
 // Readable reports whether every role may read the whole table. Drivers require access to such tables. In
-// system_traces, a role may read its own traces, which the session checks.
+// system_traces, a role may read its own traces, and the session checks this rule.
 func Readable(keyspace, table string) bool {
 	switch keyspace {
 	case "system_schema", "system_virtual_schema":

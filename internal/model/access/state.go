@@ -7,20 +7,20 @@ import (
 	"slices"
 )
 
-// State is a set of roles with their CIDR groups and identities. State is immutable. The zero value is empty.
+// State is a set of roles with their CIDR groups and identities. A State is immutable. The zero value is empty.
 type State struct {
 	roles      map[string]*Role
 	groups     map[string]*Group
 	identities map[string]string
 }
 
-// Role returns a role, or nil if no role has that name.
+// Role returns the role with the given name, or nil if no such role exists.
 func (s *State) Role(name string) *Role { return s.roles[name] }
 
-// Group returns a CIDR group, or nil if no group has that name.
+// Group returns the CIDR group with the given name, or nil if no such group exists.
 func (s *State) Group(name string) *Group { return s.groups[name] }
 
-// Identity returns the role of a certificate's identity, or an empty string if none exists.
+// Identity returns the role of a certificate's identity, or an empty string if the identity has no role.
 func (s *State) Identity(identity string) string { return s.identities[identity] }
 
 // Roles returns the roles, sorted by name.
@@ -33,7 +33,7 @@ func (s *State) Groups() []*Group {
 	return slices.SortedFunc(maps.Values(s.groups), func(a, b *Group) int { return compare(a.Name, b.Name) })
 }
 
-// Identities returns the certificate identities that are mapped to roles, ascending.
+// Identities returns the certificate identities that are mapped to roles, in ascending order.
 func (s *State) Identities() []string { return slices.Sorted(maps.Keys(s.identities)) }
 
 func compare(a, b string) int {
@@ -46,14 +46,14 @@ func compare(a, b string) int {
 	return 0
 }
 
-// WithRole returns a state that contains the given role instead of any role of the same name.
+// WithRole returns a state that contains the given role. A role of the same name is replaced.
 func (s *State) WithRole(r *Role) *State {
 	next := *s
 	next.roles = with(s.roles, r.Name, r)
 	return &next
 }
 
-// WithoutRole returns a state without a role and without all references to the role.
+// WithoutRole returns a state without a role and without references to the role.
 func (s *State) WithoutRole(name string) *State {
 	next := *s
 	next.roles = maps.Clone(s.roles)
@@ -73,7 +73,7 @@ func (s *State) WithoutRole(name string) *State {
 	return next.WithoutGrantsOn(func(r Resource) bool { return r == OfRole(name) })
 }
 
-// WithGroup returns a state that contains the given CIDR group instead of any group of the same name.
+// WithGroup returns a state that contains the given CIDR group. A group of the same name is replaced.
 func (s *State) WithGroup(g *Group) *State {
 	next := *s
 	next.groups = with(s.groups, g.Name, g)
@@ -104,8 +104,8 @@ func (s *State) WithoutIdentity(identity string) *State {
 	return &next
 }
 
-// WithoutGrantsOn returns a state without the grants on the resources for which gone returns true. WithoutGrantsOn
-// returns s itself if no such grants exist.
+// WithoutGrantsOn returns a state without the grants on the resources for which gone returns true. If no such grants
+// exist, WithoutGrantsOn returns s itself.
 func (s *State) WithoutGrantsOn(gone func(Resource) bool) *State {
 	next := s
 	for _, r := range s.roles {
@@ -116,8 +116,8 @@ func (s *State) WithoutGrantsOn(gone func(Resource) bool) *State {
 	return next
 }
 
-// WithCreator returns a state in which a role has all permissions on the resources that it has created. WithCreator
-// returns s itself if the role has no record.
+// WithCreator returns a state in which a role has all permissions on the resources that it has created. If the role
+// has no record, WithCreator returns s itself.
 func (s *State) WithCreator(role string, made ...Resource) *State {
 	r := s.Role(role)
 	if r == nil {
@@ -129,8 +129,8 @@ func (s *State) WithCreator(role string, made ...Resource) *State {
 	return s.WithRole(r)
 }
 
-// Memberships returns the role itself, followed by the roles granted to it directly, and then by the roles granted
-// indirectly. Each role is listed once. A role without a record has no other memberships.
+// Memberships returns the role itself, the roles granted to it directly, and the roles granted to it indirectly, in
+// this order. Each role is listed once. A role without a record has no other memberships.
 func (s *State) Memberships(name string) []string {
 	list := []string{name}
 	for i := 0; i < len(list); i++ {

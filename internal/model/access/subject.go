@@ -14,7 +14,7 @@ type Subject struct {
 	Name string
 	// Superuser grants all permissions. Login is also false for a role that no longer exists.
 	Superuser, Login bool
-	// Low means that the subject's requests have low priority. It is not inherited from other roles.
+	// Low means that the subject's requests have low priority. Low is not inherited from other roles.
 	Low bool
 	// Roles is the result of State.Memberships.
 	Roles []string
@@ -38,7 +38,7 @@ type space struct {
 	tables map[string]Permissions
 }
 
-// Resolve returns the permissions of a role. A user of the configuration is a superuser who can log in, regardless of
+// Resolve returns the permissions of a role. A user in the configuration is a superuser who can log in, regardless of
 // the state.
 func (s *State) Resolve(name string, configured bool) *Subject {
 	out := &Subject{
@@ -65,13 +65,13 @@ func (s *State) Resolve(name string, configured bool) *Subject {
 	return out
 }
 
-// Version returns the version of the record from which the subject was resolved, or zero if no record existed.
+// Version returns the version of the record from which the subject was resolved. It returns zero if no record existed.
 func (s *Subject) Version() RoleVersion { return s.version }
 
 // Ended returns the subject of a session whose role has been dropped. The subject has no permissions.
 func Ended(name string) *Subject { return &Subject{Name: name, Roles: []string{name}} }
 
-// index prepares the data structures for the lookups of every statement.
+// index prepares the data structures that the lookups of every statement use.
 func (s *Subject) index() {
 	s.everywhere = s.grants[Resource{Kind: AllKeyspaces}]
 	s.spaces = map[string]*space{}
@@ -97,8 +97,8 @@ func (s *Subject) space(keyspace string) *space {
 	return sp
 }
 
-// May reports whether the subject has a permission on a resource or on a resource that contains it. May allocates
-// nothing.
+// May reports whether the subject has a permission on a resource or on a resource that contains it. May does not
+// allocate.
 func (s *Subject) May(p Permission, on Resource) bool {
 	if s.Superuser {
 		return true
@@ -117,7 +117,7 @@ func (s *Subject) May(p Permission, on Resource) bool {
 	return false
 }
 
-// Check is like May, but returns an error for the client.
+// Check works like May, but returns an error for the client.
 func (s *Subject) Check(p Permission, on Resource) error {
 	if s.May(p, on) {
 		return nil
@@ -125,9 +125,9 @@ func (s *Subject) Check(p Permission, on Resource) error {
 	return dberr.Unauthorizedf("User %s has no %s permission on %s or any of its parents", s.Name, p, on)
 }
 
-// Admit returns an error if the subject must not be served in the given data center to a client at the given address.
-// Admit rejects a role that has lost LOGIN or is restricted to other data centers or addresses. An invalid address
-// stands for a caller in the same process.
+// Admit returns an error if the subject must not be served in the given data center, or to a client at the given
+// address. Admit rejects a role that has lost LOGIN, and a role that is restricted to other data centers or addresses.
+// An invalid address represents a caller in the same process.
 func (s *Subject) Admit(datacenter string, from netip.Addr) error {
 	switch {
 	case !s.Login, !s.Superuser && len(s.datacenters) > 0 && !slices.Contains(s.datacenters, datacenter):

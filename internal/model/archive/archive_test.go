@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// files builds files of n records, and returns their names in order and their data.
+// files builds files of n records. It returns the names of the files in order and the data of the files.
 func files(t *testing.T, n int, value func(i int) []byte) (names []string, data map[string][]byte) {
 	t.Helper()
 	data = map[string][]byte{}
@@ -32,8 +32,8 @@ func files(t *testing.T, n int, value func(i int) []byte) (names []string, data 
 	return names, data
 }
 
-// TestChangeStaysLocal checks that changing one row changes only the file that contains the row, and possibly the next
-// file. The test also checks that all records can be read back.
+// TestChangeStaysLocal checks that a change to one row changes only the file that contains the row, and possibly the
+// next file. The test also checks that all records can be read back.
 func TestChangeStaysLocal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	values := make([][]byte, 20_000)
@@ -81,8 +81,8 @@ func TestChangeStaysLocal(t *testing.T) {
 	}
 }
 
-// TestDamage checks that a flipped bit in a file or a manifest is always detected, unless it does not affect the
-// decoded data. A few bits of zstd frames do not affect the data.
+// TestDamage checks that a flipped bit in a file or a manifest is detected, unless the bit does not affect the decoded
+// data. A few bits of zstd frames do not affect the data.
 func TestDamage(t *testing.T) {
 	names, data := files(t, 100, func(i int) []byte { return bytes.Repeat([]byte{byte(i)}, i) })
 	file := data[names[0]]

@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Everyone with write access to a repository can also write a matching digest. Data from a repository is therefore
-// validated before it becomes part of a file name, is used as an index, or is printed.
+// Every user with write access to a repository can also write a matching digest. The package therefore validates data
+// from a repository before it becomes part of a file name, is used as an index, or is printed.
 
 const (
 	// idMax is the maximum length of IDs. nameMax is the maximum length of the names of keyspaces, tables, and builds.

@@ -7,19 +7,21 @@ import (
 	"fmt"
 )
 
-// EntriesMax is the response size in bytes above which a node adds no further entries.
+// EntriesMax is the size of a response, in bytes, above which a node adds no further entries.
 const EntriesMax = 8 << 20
 
-// Entries is the response to a request for log entries. Entries holds as many entries as fit.
+// Entries is the response to a request for log entries. It holds as many entries as fit into a response.
 type Entries struct {
 	// Status reports the progress for each range of FileRequest.Entries, in the same order. Ranges without a status
 	// must be requested again.
 	Status []EntryStatus `json:"got"`
-	// data holds the commands: partition, index, length (uvarints), bytes.
+	// data holds the commands. Each command consists of the partition, the index, and the length as uvarints, followed
+	// by the bytes.
 	data []byte
 }
 
-// EntryStatus reports that all commands up to an index are included, or that the node does not have these commands.
+// EntryStatus reports that the response includes all commands up to an index, or that the node does not have the
+// commands.
 type EntryStatus struct {
 	Upto    uint64 `json:"upto,omitempty"`
 	Missing bool   `json:"gone,omitempty"`

@@ -20,23 +20,23 @@ import (
 const (
 	fileMagic  = "ilionrow"
 	fileFormat = 1
-	// FileMin is the minimum size of a file's records in bytes, except for the last file of a partition.
+	// FileMin is the minimum size of a file's records in bytes. The last file of a partition may be smaller.
 	FileMin = 1 << 20
-	// FileMean is the average size beyond FileMin in bytes.
+	// FileMean is the average size in bytes that a file has in addition to FileMin.
 	FileMean = 1 << 20
-	// FileMax is the size in bytes at which a file ends regardless of its keys.
+	// FileMax is the size in bytes at which a file ends, regardless of its keys.
 	FileMax = 8 << 20
 	// RecordMax is the maximum size of a record, in bytes. A larger record does not fit into a message between nodes.
 	RecordMax = 48 << 20
-	// plainMax is the maximum size of the uncompressed records of a file to read.
+	// plainMax is the maximum size of the uncompressed records of a file that can be read.
 	plainMax = FileMax + RecordMax + 1<<16
 )
 
 // These are the errors of files and manifests.
 var (
-	// ErrDamaged reports data that differs from the data written.
+	// ErrDamaged reports data that differs from the written data.
 	ErrDamaged = errors.New("damaged")
-	// ErrTooLarge reports a record above RecordMax.
+	// ErrTooLarge reports a record that exceeds RecordMax.
 	ErrTooLarge = errors.New("a row is too large for a backup")
 )
 
@@ -57,7 +57,7 @@ type Builder struct {
 	full    bool
 }
 
-// Add adds a record. Keys must ascend. Add must not be called once Full reports true.
+// Add adds a record. Keys must ascend. Add must not be called after Full has returned true.
 func (b *Builder) Add(key, value []byte) error {
 	if len(key)+len(value) > RecordMax {
 		return fmt.Errorf("%w: %d bytes exceed the limit of %d", ErrTooLarge, len(key)+len(value), RecordMax)
@@ -91,10 +91,10 @@ func IsFileBoundary(plain int, key []byte, size int) bool {
 // Full reports whether the file must end after the last added record.
 func (b *Builder) Full() bool { return b.full }
 
-// Records returns the number of records.
+// Records returns the number of records in the file.
 func (b *Builder) Records() int { return b.records }
 
-// Plain returns the encoded, uncompressed records, on which the file name is based.
+// Plain returns the encoded, uncompressed records, which determine the file name.
 func (b *Builder) Plain() []byte { return b.plain }
 
 // File returns the description of the file for the manifest.
@@ -117,7 +117,8 @@ func FileName(plain []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Unpack returns the plain records of the file with the given name, or ErrDamaged.
+// Unpack returns the plain records of the file with the given name. If the data does not match the name, it returns
+// ErrDamaged.
 func Unpack(name string, data []byte) ([]byte, error) {
 	if len(data) < len(fileMagic)+1 || string(data[:len(fileMagic)]) != fileMagic {
 		return nil, fmt.Errorf("file %s: %w: unknown file header", name, ErrDamaged)
@@ -137,7 +138,8 @@ func Unpack(name string, data []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// EachRecord calls fn for each record in plain, in ascending order of keys. The arguments are valid during the call.
+// EachRecord calls fn for each record in plain, in ascending order of keys. The arguments are valid only during the
+// call.
 func EachRecord(plain []byte, fn func(key, value []byte) error) error {
 	var key []byte
 	for len(plain) > 0 {

@@ -22,22 +22,22 @@ const manifestMagic = "ilion-backup "
 
 // Manifest describes the content of a backup. A backup without a manifest is incomplete.
 type Manifest struct {
-	// ID is the name of the backup, which is the time at which it started.
+	// ID is the name of the backup. It is the start time of the backup.
 	ID string `json:"id"`
-	// Time is the time of the backup's snapshot, by the clock of the node that received the request. Completed is the
-	// time at which the backup was complete.
+	// Time is the time of the backup's snapshot, according to the clock of the node that received the request.
+	// Completed is the time at which the backup was complete.
 	Time      time.Time `json:"moment"`
 	Completed time.Time `json:"ended"`
-	// Cluster is the ID of the cluster, or of the node if it runs standalone. Software is the build that wrote the
-	// backup.
+	// Cluster is the ID of the cluster. For a standalone node, it is the ID of the node. Software is the build that
+	// wrote the backup.
 	Cluster  string `json:"cluster"`
 	Software string `json:"software"`
-	// Archived means that the snapshot is also a restore point of the archive stored with the backups. The archive
-	// starts or continues at this point.
+	// Archived means that the snapshot is also a restore point of the archive that is stored with the backups. The
+	// archive starts or continues at this point.
 	Archived bool `json:"followed,omitempty"`
-	// Metadata is the file with the cluster metadata: schema, topology, nodes, roles, and settings.
+	// Metadata is the file with the cluster metadata, which consists of schema, topology, nodes, roles, and settings.
 	Metadata File `json:"records"`
-	// Tables are sorted by name.
+	// Tables is sorted by name.
 	Tables []Table `json:"tables"`
 }
 
@@ -49,11 +49,11 @@ type Table struct {
 	Partitions []Partition `json:"partitions"`
 }
 
-// Partition is the state of a physical partition at the time of the snapshot.
+// Partition is the state of a physical partition in the snapshot.
 type Partition struct {
 	ID uint64 `json:"id"`
 	// Begin and End bound the partition's positions (see keys.Span). An empty End is the end of the ring. Epoch, Term,
-	// and Applied identify a state of the partition: two backups with equal values contain the same data.
+	// and Applied identify a state of the partition. Two backups with equal values contain the same data.
 	Begin   []byte `json:"begin,omitempty"`
 	End     []byte `json:"end,omitempty"`
 	Epoch   uint64 `json:"epoch"`
@@ -62,7 +62,7 @@ type Partition struct {
 	// Node is the node that holds the snapshot while the backup runs.
 	Node  string `json:"node,omitempty"`
 	Table uint32 `json:"table,omitempty"`
-	// Files hold the records, in ascending order.
+	// Files holds the records in ascending order.
 	Files []File `json:"files"`
 }
 
@@ -72,8 +72,8 @@ func (p *Partition) Unchanged(o *Partition) bool {
 		bytes.Equal(p.Begin, o.Begin) && bytes.Equal(p.End, o.End)
 }
 
-// File describes a file of a backup: its name, its number of records, and their uncompressed size. First is the key of
-// the first record, without the table ID.
+// File describes a file of a backup. It holds the name of the file, the number of records, and their uncompressed
+// size. First is the key of the first record, without the table ID.
 type File struct {
 	Name    string `json:"name"`
 	Records int    `json:"records"`
@@ -93,7 +93,7 @@ func (m *Manifest) Files(fn func(f File)) {
 	}
 }
 
-// Encode returns the manifest as stored.
+// Encode returns the manifest in its stored form.
 func (m *Manifest) Encode() ([]byte, error) {
 	text, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
@@ -103,7 +103,7 @@ func (m *Manifest) Encode() ([]byte, error) {
 	return append(fmt.Appendf(nil, "%s%d %s\n", manifestMagic, Format, hex.EncodeToString(sum[:])), text...), nil
 }
 
-// Decode reads the output of Encode. Decode returns ErrDamaged or a *feature.Newer on failure.
+// Decode reads the output of Encode. On failure, Decode returns ErrDamaged or a *feature.Newer.
 func Decode(data []byte) (*Manifest, error) {
 	head, text, ok := bytes.Cut(data, []byte("\n"))
 	var format uint64
@@ -131,8 +131,8 @@ func Decode(data []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// AssignPartitions assigns partitions to their tables, in order. AssignPartitions returns an error unless they cover
-// each table exactly once.
+// AssignPartitions assigns partitions to their tables in order. If the partitions do not cover each table exactly
+// once, AssignPartitions returns an error.
 func AssignPartitions(tables []Table, parts []Partition) ([]Table, error) {
 	of := map[uint32][]Partition{}
 	for _, p := range parts {

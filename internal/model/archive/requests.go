@@ -16,9 +16,9 @@ type Snapshot struct {
 	Time     time.Time `json:"moment"`
 	Cluster  string    `json:"cluster"`
 	Software string    `json:"software"`
-	// WritePause is the longest time for which writers were blocked.
+	// WritePause is the longest time for which the snapshot blocked writers.
 	WritePause time.Duration `json:"still"`
-	// Metadata holds the plain records of a file, see Manifest.Metadata. MetadataFile is the file's name. Metadata is
+	// Metadata holds the plain records of a file (see Manifest.Metadata). MetadataFile is the file's name. Metadata is
 	// empty if the tool already has the file.
 	Metadata     []byte `json:"records,omitempty"`
 	MetadataFile string `json:"described,omitempty"`
@@ -27,7 +27,7 @@ type Snapshot struct {
 	// the same log positions.
 	Nodes       []string `json:"nodes,omitempty"`
 	Incarnation string   `json:"run,omitempty"`
-	// Tables lists the tables. The partitions in it contain no files yet.
+	// Tables lists the tables. The partitions of these tables contain no files yet.
 	Tables []Table `json:"tables"`
 }
 
@@ -36,15 +36,15 @@ type FileRequest struct {
 	ID        string `json:"id"`
 	Node      string `json:"node"`
 	Partition uint64 `json:"partition"`
-	// From is the key at which the file starts, without the table ID. From is empty for the first file.
+	// From is the first key of the requested file, without the table ID. From is empty for the first file.
 	From []byte `json:"from,omitempty"`
-	// KnownFiles lists at most KnownFilesMax files that need not be sent.
+	// KnownFiles lists files that need not be sent. It contains at most KnownFilesMax files.
 	KnownFiles []string `json:"known,omitempty"`
 	// Entries requests log entries instead of a file.
 	Entries []EntryRange `json:"wanted,omitempty"`
 }
 
-// EntryRange selects the log entries of a partition after After, up to and including Upto.
+// EntryRange selects the log entries of a partition with indexes above After and up to Upto.
 type EntryRange struct {
 	Partition uint64 `json:"partition"`
 	After     uint64 `json:"after"`
@@ -54,21 +54,21 @@ type EntryRange struct {
 // KnownFilesMax is the maximum length of FileRequest.KnownFiles.
 const KnownFilesMax = 4096
 
-// FileResponse is the requested file. If the partition has no records from the requested key on, the response has no
-// file and File has no name.
+// FileResponse is the requested file. If the partition has no records at or after the requested key, the response
+// contains no file, and File has no name.
 type FileResponse struct {
 	File File `json:"file"`
-	// Table is the ID of the table that the rows belong to, if the file is sent to be restored.
+	// Table is the ID of the table to which the rows belong, if the file is sent for a restore.
 	Table uint32 `json:"table,omitempty"`
 	// Batches, if not nil, describes how to process a file of atomic batches.
 	Batches *BatchReplay `json:"batches,omitempty"`
-	// Next is the key at which the next file starts, or empty after the last file.
+	// Next is the key at which the next file starts. It is empty after the last file.
 	Next []byte `json:"next,omitempty"`
 	// Data is the content of the file, or nil if the requester already has it.
 	Data []byte `json:"-"`
 }
 
-// Append appends the encoded response, see appendHeaded.
+// Append appends the encoded response (see appendHeaded).
 func (p *FileResponse) Append(dst []byte) ([]byte, error) { return appendHeaded(dst, p, p.Data) }
 
 // DecodeFileResponse reads the output of Append.
@@ -79,7 +79,7 @@ func DecodeFileResponse(b []byte) (*FileResponse, error) {
 	return p, err
 }
 
-// appendHeaded appends a header and data: length of the header (u32), the header as JSON, the data.
+// appendHeaded appends the length of the header as a u32, the header as JSON, and the data.
 func appendHeaded(dst []byte, head any, data []byte) ([]byte, error) {
 	text, err := json.Marshal(head)
 	if err != nil {
@@ -89,7 +89,7 @@ func appendHeaded(dst []byte, head any, data []byte) ([]byte, error) {
 	return append(append(dst, text...), data...), nil
 }
 
-// splitHead decodes the header and returns the data, or nil if none exists.
+// splitHead decodes the header and returns the data. It returns nil if the response has no data.
 func splitHead(b []byte, head any) (data []byte, err error) {
 	if len(b) < 4 || uint64(len(b)-4) < uint64(binary.BigEndian.Uint32(b)) {
 		return nil, fmt.Errorf("backup file response: %w", ErrDamaged)
@@ -106,7 +106,7 @@ func splitHead(b []byte, head any) (data []byte, err error) {
 
 // Restore is the request to restore a backup into a cluster.
 type Restore struct {
-	// Backup is the ID of the manifest. Backup allows an interrupted restore to be resumed.
+	// Backup is the ID of the manifest. With this ID, an interrupted restore can be resumed.
 	Backup string `json:"backup"`
 	// Metadata holds the metadata of the backup, as the plain records of a file.
 	Metadata []byte          `json:"records"`
@@ -115,7 +115,8 @@ type Restore struct {
 	Roles bool `json:"roles,omitempty"`
 }
 
-// RestoredTable is a table to restore, with its new name. In the response, it includes the old and the new ID.
+// RestoredTable is a table that will be restored, with its new name. In the response, it includes the old and the new
+// ID.
 type RestoredTable struct {
 	Keyspace    string `json:"keyspace"`
 	Name        string `json:"name"`
@@ -131,7 +132,7 @@ type RestoredTable struct {
 type BatchReplay struct {
 	// Tables maps the table IDs of the backup to the table IDs of the cluster. Other tables are skipped.
 	Tables map[uint32]uint32 `json:"tables"`
-	// Applied lists the batch parts, named by BatchPartName, that the restored rows already include.
+	// Applied lists the batch parts that the restored rows already include. BatchPartName names each part.
 	Applied []string `json:"applied"`
 }
 

@@ -23,16 +23,16 @@ const SegmentFormat = 1
 
 const (
 	segmentMagic = "ilion-log "
-	// nameTime is the time format in segment names. Names sort by time.
+	// nameTime is the time format in segment names. Names with this format sort by time.
 	nameTime = "20060102T150405.000Z"
 	// ShortDigestLen is the length of the digest prefixes in names.
 	ShortDigestLen = 16
 )
 
-// Segment is a part of the log of an archive: restore points, and the changes before each restore point since the
-// previous restore point. Changes are keys and values as in the files of a backup. A key is prefixed by the index of
-// the restore point in the segment and by the table ID, 4 bytes each. Values must be merged into the existing rows.
-// Table 0 holds the cluster metadata, under MetadataKey, if it has changed.
+// Segment is a part of the log of an archive. It contains restore points, and the changes between each restore point
+// and the previous restore point. Changes are keys and values as in the files of a backup. Before each key are the
+// index of the restore point in the segment and the table ID, with 4 bytes each. Values must be merged into the
+// existing rows. Table 0 holds the cluster metadata, under MetadataKey, if it has changed.
 type Segment struct {
 	Cluster  string `json:"cluster"`
 	Software string `json:"software"`
@@ -41,14 +41,14 @@ type Segment struct {
 	// Previous is the digest of the previous segment, or empty for the first segment of a log. The first restore point
 	// of the first segment has only metadata. A backup taken at the same time contains the data.
 	Previous string `json:"before,omitempty"`
-	// RestorePoints are ascending in time.
+	// RestorePoints is in ascending order of time.
 	RestorePoints []RestorePoint `json:"marks"`
 	// Partitions holds the log positions of all partitions at the last restore point.
 	Partitions []Partition `json:"partitions"`
-	// MetadataFile is the file name of the metadata at the last restore point.
+	// MetadataFile is the name of the metadata file at the last restore point.
 	MetadataFile string `json:"described"`
-	// Files describes the files with the changes. The files follow the header in the order of Files, with the sizes in
-	// Files.
+	// Files describes the files with the changes. The files follow the header in the order of Files. Their sizes are
+	// in Files.
 	Files []SegmentFile `json:"files"`
 	// Data holds the concatenated files.
 	Data []byte `json:"-"`
@@ -67,9 +67,10 @@ type SegmentFile struct {
 // RestorePoint is a consistent state of the archive that can be restored.
 type RestorePoint struct {
 	Time time.Time `json:"moment"`
-	// WritePause is the longest time for which writers were blocked.
+	// WritePause is the longest time for which the restore point blocked writers.
 	WritePause time.Duration `json:"still"`
-	// Tables lists the existing tables, without partitions, if they have changed since the previous restore point.
+	// Tables lists the existing tables, without partitions. It is set only if the tables have changed since the
+	// previous restore point.
 	Tables []Table `json:"tables,omitempty"`
 }
 
@@ -119,7 +120,7 @@ func (s *Segment) Add(b *Builder) {
 	s.Data = append(s.Data, data...)
 }
 
-// Encode returns the segment as stored, its digest, and its name.
+// Encode returns the stored form of the segment, the digest, and the name.
 func (s *Segment) Encode(described bool) (data []byte, sum string, name SegmentName, err error) {
 	head, err := json.Marshal(s)
 	if err != nil {
@@ -137,7 +138,7 @@ func (s *Segment) Encode(described bool) (data []byte, sum string, name SegmentN
 	return append(fmt.Appendf(nil, "%s%d %s\n", segmentMagic, SegmentFormat, sum), body...), sum, name, nil
 }
 
-// DecodeSegment reads the output of Encode. DecodeSegment returns ErrDamaged or a *feature.Newer on failure.
+// DecodeSegment reads the output of Encode. On failure, DecodeSegment returns ErrDamaged or a *feature.Newer.
 func DecodeSegment(data []byte) (s *Segment, sum string, err error) {
 	line, body, ok := bytes.Cut(data, []byte("\n"))
 	var format uint64
@@ -167,7 +168,7 @@ func DecodeSegment(data []byte) (s *Segment, sum string, err error) {
 	return s, sum, nil
 }
 
-// Each calls fn for the changes of all restore points, in order of restore points, tables, and keys.
+// Each calls fn for the changes of all restore points. Changes are in the order of restore points, tables, and keys.
 func (s *Segment) Each(fn func(mark int, table uint32, key, value []byte) error) error {
 	rest := s.Data
 	for _, f := range s.Files {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestSegment checks that a segment and its name survive encoding, and that every changed byte is detected.
+// TestSegment checks that a segment and its name survive encoding. Every changed byte must be detected.
 func TestSegment(t *testing.T) {
 	at := time.Date(2026, 11, 26, 1, 2, 3, 4e6, time.UTC)
 	s := &Segment{Cluster: "c", Previous: FileName(nil), RestorePoints: []RestorePoint{{Time: at},
@@ -65,7 +65,7 @@ func TestSegment(t *testing.T) {
 	}
 }
 
-// TestEntries checks that commands are decoded in order with the status of each range, and that a truncated response is
+// TestEntries checks that commands are decoded in order with the status of each range. A truncated response must be
 // rejected.
 func TestEntries(t *testing.T) {
 	var e Entries

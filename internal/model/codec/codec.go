@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package codec implements the primitive encodings of which stored records, commands, and frames consist: numbers,
-// flags, bytes, and lists.
+// Package codec implements the primitive encodings of stored records, commands, and frames. These primitives are
+// numbers, flags, bytes, and lists.
 //
 //	uint     uvarint; int: varint, zigzag; fixed: 8 bytes, big-endian
 //	flag     a byte, 0 or 1
@@ -10,11 +10,12 @@
 //	list     the number of items, then the items
 //	fields   optional parts in ascending order of their numbers, each a tag and bytes; a tag of 0 ends them
 //
-// A tag is twice the number of the field, plus one if a reader that does not know the field must reject the input.
+// A tag is twice the number of the field. One is added if a reader that does not know the field must reject the input.
 //
-// A Writer allocates only to grow its buffer. A Reader does not allocate, because it returns slices of its input. After
-// the first malformed value, all reads return zero values, so a decoder needs only one check at the end. A length or
-// count that exceeds the remaining input is rejected, so a decoder's memory use is proportional to its input.
+// A Writer allocates only to grow its buffer. A Reader does not allocate, because it returns slices of its input.
+// After the first malformed value, all reads return zero values, so a decoder needs only one check at the end. A
+// length or count that exceeds the remaining input is rejected, so the memory use of a decoder is proportional to its
+// input.
 //
 // The package does not define records, versions, or errors. The package that owns a record defines its format and
 // errors.
@@ -43,10 +44,10 @@ func (w *Writer) Fixed(v uint64) { *w = binary.BigEndian.AppendUint64(*w, v) }
 // Flag appends v as 1 byte.
 func (w *Writer) Flag(v bool) { *w = append(*w, Bit(v)) }
 
-// Bytes appends the length of v, then v. Bytes does not distinguish nil from an empty slice. Null does.
+// Bytes appends the length of v, followed by v. Bytes does not distinguish nil from an empty slice, but Null does.
 func (w *Writer) Bytes(v []byte) { *w = AppendBytes(*w, v) }
 
-// Text is like Bytes, but appends a string.
+// Text works like Bytes, but appends a string.
 func (w *Writer) Text(v string) { *w = AppendText(*w, v) }
 
 // Null appends bytes and distinguishes nil from the empty slice.
@@ -69,12 +70,12 @@ func (w *Writer) Field(number uint64, must bool, value []byte) {
 // EndFields ends the list of fields. If no fields were written, it appends an empty list of 1 byte.
 func (w *Writer) EndFields() { w.Byte(0) }
 
-// AppendBytes is Writer.Bytes for callers that append to a plain slice.
+// AppendBytes works like Writer.Bytes for callers that append to a plain slice.
 func AppendBytes(dst, v []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(v))), v...)
 }
 
-// AppendText is Writer.Text for callers that append to a plain slice.
+// AppendText works like Writer.Text for callers that append to a plain slice.
 func AppendText(dst []byte, v string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(v))), v...)
 }

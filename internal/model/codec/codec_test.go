@@ -14,7 +14,7 @@ import (
 
 var errTest = errors.New("malformed test")
 
-// TestForms pins the encoding of each form, which is used in stores and logs.
+// TestForms pins the encoding of each form. Stores and logs contain these encodings.
 func TestForms(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
@@ -52,7 +52,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// TestRoundTrip checks that written values can be read, and that no prefix is accepted.
+// TestRoundTrip checks that written values can be read. No prefix may be accepted.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var w Writer
@@ -116,7 +116,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestRefusals checks that invalid values are rejected, and that all later reads return zero even if input remains.
+// TestRefusals checks that invalid values are rejected. All later reads must return zero, even if input remains.
 func TestRefusals(t *testing.T) {
 	long := bytes.Repeat([]byte{0xff}, 11)
 	for _, c := range []struct {
@@ -156,7 +156,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestViews checks that a returned slice shares the input's memory, and that appending to it does not modify the input.
+// TestViews checks that a returned slice shares the input's memory. Appending to the slice must not modify the input.
 func TestViews(t *testing.T) {
 	src := []byte{2, 'a', 'b', 'c'}
 	r := NewReader(src, errTest)
@@ -194,7 +194,7 @@ func TestAllocations(t *testing.T) {
 }
 
 // FuzzReader reads one input with a sequence of calls that another input selects. The test checks that the reader
-// never panics, that the unread rest never grows, and that no accepted count exceeds the input.
+// never panics, that the unread input never grows, and that no accepted count exceeds the input.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, []byte("\x01\x80\x01\x00some input that is long enough for all"))
 	f.Fuzz(func(t *testing.T, program, src []byte) {

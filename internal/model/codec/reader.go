@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// Reader consumes values from the front of its input. After a malformed value or a call of Fail, the rest is empty and
+// Reader consumes values from the front of its input. After a malformed value or a call of Fail, no input remains, and
 // every method returns zero.
 type Reader struct {
 	b         []byte
@@ -30,7 +30,7 @@ func (r *Reader) Err() error {
 	return nil
 }
 
-// End is like Err, but also returns an error if any input remains.
+// End works like Err, but also returns an error if any input remains.
 func (r *Reader) End() error {
 	if len(r.b) > 0 {
 		r.Fail()
@@ -128,10 +128,10 @@ func (r *Reader) Take(n uint64) []byte {
 	return v
 }
 
-// Bytes consumes a length and that many bytes.
+// Bytes consumes a length and that number of bytes.
 func (r *Reader) Bytes() []byte { return r.Take(r.Uint()) }
 
-// Text is like Bytes, but returns a copy as a string.
+// Text works like Bytes, but returns a copy as a string.
 func (r *Reader) Text() string { return string(r.Bytes()) }
 
 // Null consumes bytes for which nil differs from the empty slice.
@@ -143,8 +143,8 @@ func (r *Reader) Null() []byte {
 	return r.Take(n - 1)
 }
 
-// Count consumes the number of items that follow. Each item has at least itemMin bytes (itemMin > 0). After a malformed
-// item, a loop over the items continues, but never for more iterations than the input's length.
+// Count consumes the number of items that follow. Each item has at least itemMin bytes (itemMin > 0). After a
+// malformed item, a loop over the items continues. The number of iterations never exceeds the input's length.
 func (r *Reader) Count(itemMin int) int {
 	n := r.Uint()
 	if n > uint64(len(r.b)/itemMin) {
@@ -158,13 +158,13 @@ func (r *Reader) Count(itemMin int) int {
 type Field struct {
 	// Number is 0 after the last field.
 	Number uint64
-	// Must means that a reader must know the field.
+	// Must means that a reader must support the field.
 	Must  bool
 	Value []byte
 }
 
-// Field consumes the next field after the field with number after, or 0 for the first. The returned Number is 0 after
-// the last field and after a failure.
+// Field consumes the next field. after is the number of the previous field, or 0 for the first field. The returned
+// Number is 0 after the last field and after a failure.
 func (r *Reader) Field(after uint64) Field {
 	if len(r.b) > 0 && r.b[0] == 0 {
 		r.b = r.b[1:]
@@ -179,9 +179,9 @@ func (r *Reader) Field(after uint64) Field {
 	return f
 }
 
-// KeepFields consumes a list of fields that the caller does not know. KeepFields returns them in the form that
-// Writer.Raw can write, or nil if none exist. refused is the number of the first field that the caller must know, or 0
-// if none exists.
+// KeepFields consumes a list of fields that the caller does not know. KeepFields returns the fields in the form that
+// Writer.Raw can write, or nil if none exist. refused is the number of the first field that the caller must support,
+// or 0 if no such field exists.
 func (r *Reader) KeepFields() (kept []byte, refused uint64) {
 	var w Writer
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {

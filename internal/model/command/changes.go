@@ -16,8 +16,8 @@ const (
 	changesFlagsEnd
 )
 
-// changes appends the field of a change log read. The field must be understood, because a build that ignores it would
-// return rows.
+// changes appends the field of a change log read. Builds must understand the field, because a build that ignores the
+// field would return rows.
 func (a *appender) changes(c *ChangesRead) {
 	v := []byte{codec.Bit(c.Kept)*changesKept | codec.Bit(c.Horizon)*changesHorizon}
 	v = binary.AppendUvarint(v, uint64(max(c.After, 0)))
@@ -35,7 +35,7 @@ func (r *reader) changes(f codec.Field) *ChangesRead {
 	return c
 }
 
-// String returns the name of the change in responses to container clients.
+// String returns the name of the change for responses to container clients.
 func (k Changed) String() string {
 	switch k {
 	case Created:

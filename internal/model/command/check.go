@@ -13,8 +13,8 @@ import (
 )
 
 // Check reports whether all conditions of c hold. found is parallel to c.Rows and holds nil for a row that does not
-// exist. Errors are *dberr.Invalid with Cassandra's texts, or wrap row.ErrCorrupt. Conditions are evaluated in order,
-// and evaluation stops at the first condition that does not hold.
+// exist. Errors are of the type *dberr.Invalid with Cassandra's texts, or wrap row.ErrCorrupt. Check evaluates the
+// conditions in order and stops at the first condition that does not hold.
 func Check(c *Conditional, found []*row.Row) (bool, error) {
 	for i := range c.Conditions {
 		k := &c.Conditions[i]
@@ -61,8 +61,8 @@ func (k *Condition) holds(r *row.Row) (bool, error) {
 }
 
 // subject returns the type and the value that the condition compares. The value is nil for null. A non-frozen list,
-// set, or map without elements equals an empty collection, but is neither less nor greater than any value, as in
-// Cassandra 5.0. Function satisfies recognizes these types with isCollection.
+// set, or map without elements equals an empty collection. As in Cassandra 5.0, it is neither less nor greater than
+// any value. The function satisfies uses isCollection to recognize these types.
 func (k *Condition) subject(cells []row.Cell) (*cqltype.Type, []byte, error) {
 	if k.Element != nil {
 		return k.element(cells)

@@ -13,9 +13,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Version is the version of the encoding. It is the first byte of every encoded command, and the second byte is the
-// kind. The version changes only if the common structure of all commands changes. All other additions use a new field
-// or a new kind (RFC 0006).
+// Version is the version of the encoding. The first byte of every encoded command is the version, and the second byte
+// is the kind. The version changes only if the common structure of all commands changes. All other additions use a new
+// field or a new kind (RFC 0006).
 const Version = 2
 
 // kind is the kind of an encoded command.
@@ -26,14 +26,14 @@ const (
 	kindMutation    kind = 1
 	kindConditional kind = 2
 	kindRead        kind = 3
-	_               kind = 4 // formerly a sweep outside an entry
+	_               kind = 4 // formerly a sweep that was not in an entry
 	kindDecision    kind = 5
 	kindEntry       kind = 6
 )
 
 // mutationPrincipal is the field number of a mutation's principal. Every command has a list of fields (see codec)
 // between its fixed part and its lists. In a mutation, field 1 is reserved for the region of origin. Field 2 is
-// reserved for its transaction and must be understood.
+// reserved for its transaction, and builds must understand the field.
 const mutationPrincipal = 3
 
 // AppendMutation appends the encoded form of m.
@@ -98,7 +98,7 @@ func (a *appender) heading(m *Mutation, stamp int64, sent bool) {
 	a.EndFields()
 }
 
-// ops appends operands. Unstamped operands get stamp in the encoded copy.
+// ops appends operands. In the encoded copy, unstamped operands get the timestamp stamp.
 func (a *appender) ops(ops []Op, stamp int64) {
 	a.Uint(uint64(len(ops)))
 	for i := range ops {
@@ -382,8 +382,8 @@ func AppendRead(dst []byte, c *Read) []byte {
 	return a.Writer
 }
 
-// These are the fields of a conditional, a read, and a decision. A field that limits a command or changes its effect
-// must be understood by the receiver.
+// These are the fields of a conditional, a read, and a decision. The receiver must understand a field that limits a
+// command or changes its effect.
 const (
 	conditionalMaxCharge = 1
 	conditionalProgram   = 2
@@ -416,7 +416,7 @@ func (r *reader) number(f codec.Field) int64 {
 	return n
 }
 
-// principal appends the field of a principal if it is known.
+// principal appends the field of a principal unless the principal is unknown.
 func (a *appender) principal(number uint64, c fairshare.Principal) {
 	if c != (fairshare.Principal{}) {
 		var v [fairshare.PrincipalSize]byte

@@ -204,8 +204,8 @@ func (p pick) foundRow() *row.Row {
 	return r
 }
 
-// same compares two values. EquateEmpty treats nil and empty slices as equal, and distinct compares the fields in which
-// nil and empty slices have different meanings.
+// same compares two values. EquateEmpty treats nil and empty slices as equal. The option distinct compares the fields
+// in which nil and empty slices have different meanings.
 func same(t *rapid.T, want, got any) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
@@ -213,8 +213,8 @@ func same(t *rapid.T, want, got any) {
 	}
 }
 
-// TestRoundTrip checks that every command survives its encoding, that null and the empty value stay distinct, and that
-// every truncated encoding is rejected.
+// TestRoundTrip checks that every command survives its encoding, and that null and the empty value stay distinct.
+// Every truncated encoding must be rejected.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := pick{t}
@@ -286,7 +286,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestDecodeMutationAllocations checks that decoding into a used mutation allocates nothing.
+// TestDecodeMutationAllocations checks that decoding into a used mutation does not allocate.
 func TestDecodeMutationAllocations(t *testing.T) {
 	m := Mutation{Table: 1024, Key: []byte("key"), Ops: []Op{{Clustering: []byte{1}, Operand: []byte("operand")},
 		{Kind: OpIndex, Index: 7, Value: []byte("v")}}}
@@ -302,7 +302,7 @@ func TestDecodeMutationAllocations(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that no input makes a decoder panic, and that accepted input survives a second round trip.
+// FuzzDecode checks that no input makes a decoder panic. Accepted input must survive a second round trip.
 func FuzzDecode(f *testing.F) {
 	m := Mutation{Table: 1024, Key: []byte("k"), Ops: []Op{{Operand: []byte("x")}, {Kind: OpIndex, Value: []byte("v")}},
 		Dedupe: DedupeID{Sequence: 1}}

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command defines the commands that a coordinator sends to a replica, their responses, and their versioned
+// Package command defines the commands that a coordinator sends to a replica, the responses, and their versioned
 // encoding. The commands are Mutation, Conditional, Read, Sweep, and the Entry of a replica set's log.
 //
 // Guarantees:
 //
-//   - (CM1) A command carries everything that applying it requires. Application depends on no clock, schema catalog, or
-//     configuration of the replica, so the same log produces the same rows.
+//   - (CM1) A command contains all information that is required to apply it. The result does not depend on the clock,
+//     schema catalog, or configuration of the replica, so the same log produces the same rows.
 //   - (CM2) An encoded command includes its version. A decoder skips additions of a newer build or rejects them with
-//     feature.ErrNewer. It never misreads them.
+//     feature.ErrNewer. A decoder never misinterprets additions.
 //
 // Rows and keys are opaque bytes in this package. Packages row and cqltype encode them. Start reading at Mutation and
-// Read.
+// at Read.
 package command
 
 import (
@@ -30,9 +30,10 @@ type OpKind uint8
 
 // These are the kinds of Op.
 const (
-	// OpRow merges into the row of Op.Clustering.
+	// OpRow merges into the row with the key Op.Clustering.
 	OpRow OpKind = iota
-	// OpHeader merges into the partition header: static cells, the partition deletion, deleted ranges.
+	// OpHeader merges into the partition header, which holds the static cells, the partition deletion, and the deleted
+	// ranges.
 	OpHeader
 	// OpIndex records that the row may have Op.Value in index Op.Index. Index entries are hints. A reader checks the
 	// row, and sweeps remove stale entries. Writing an entry therefore requires no read of the old value.
@@ -43,13 +44,13 @@ const (
 
 // These flags of an OpChange are stored in Op.Index.
 const (
-	// ChangeLatest leaves a log entry for the row in its current state. It means that the row was not deleted.
+	// ChangeLatest keeps a log entry for the row in its current state. This flag means that the row was not deleted.
 	ChangeLatest uint32 = 1 << iota
 	// ChangeKept stores Op.Operand until it expires. The operand is a row that describes the change (see ChangeBefore).
 	ChangeKept
-	// ChangePointed marks a row that does not store the timestamp of its log entry. A separate key stores it. This flag
-	// requires feature level 5. ChangeLatest and the previous timestamp determine whether an entry exists, independent
-	// of the row.
+	// ChangePointed marks a row that does not store the timestamp of its log entry. A separate key stores the
+	// timestamp. This flag requires feature level 5. ChangeLatest and the previous timestamp determine whether an
+	// entry exists. The row does not affect this decision.
 	ChangePointed
 	// ChangeRanges adds a deletion of row ranges, or of the whole partition, instead of a row. The entry is kept and
 	// precedes the row changes of the same mutation.
@@ -57,8 +58,8 @@ const (
 	changeFlags = ChangeLatest | ChangeKept | ChangePointed | ChangeRanges
 )
 
-// These column IDs encode a kept change of a container. Columns of the row after the change have their own IDs. Columns
-// of the row before the change have the bit ChangeBefore set. ChangeKind holds one byte, a Changed.
+// These column IDs encode a kept change of a container. The columns of the row after the change have their own IDs.
+// The columns of the row before the change have the bit ChangeBefore set. ChangeKind holds a Changed in one byte.
 const (
 	ChangeBefore uint32 = 1 << 31
 	ChangeKind   uint32 = 1<<32 - 1
@@ -93,14 +94,14 @@ type Op struct {
 	// Operand is an encoded row (see row.Builder). Operand is empty for an OpIndex and for an OpChange that keeps
 	// nothing.
 	Operand []byte
-	// Index and Value are the index ID of an OpIndex and the indexed value in wire form. In an OpChange, Index holds
-	// the flags. Value holds the timestamp, in 8 bytes, of the row's log entry that the change removes, or is empty if
-	// no such entry exists.
+	// In an OpIndex, Index is the index ID, and Value is the indexed value in wire form. In an OpChange, Index holds
+	// the flags. Value holds the timestamp, in 8 bytes, of the log entry that the change removes from the row. Value
+	// is empty if no such entry exists.
 	Index uint32
 	Value []byte
 }
 
-// Mutation changes one logical partition, atomically.
+// Mutation changes one logical partition atomically.
 type Mutation struct {
 	Table uint32
 	// Token is the key's ring position. In a table on the wide ring, it is the first half of the position, and Low is
@@ -117,20 +118,20 @@ type Mutation struct {
 	// Dedupe identifies the command for exactly-once application. The zero value disables deduplication.
 	Dedupe DedupeID
 	// Retried means that an earlier attempt with this ID may have been executed. Sent means that no earlier attempt
-	// can have been executed and that the command came from another node. A sent command can arrive late, even after
-	// later attempts. Known applies to both flags. Known is the newest value of partition.Host.DedupeEpoch that the
-	// target node had reported before the first attempt that may have been executed, or 0 if the node had reported no
+	// can have been executed, and that the command came from another node. A sent command can arrive late, and even
+	// after later attempts. Known applies to both flags. It is the newest partition.Host.DedupeEpoch that the target
+	// node had reported before the first attempt that may have been executed. It is 0 if the node had reported no
 	// value.
 	Retried, Sent bool
 	Known         uint64
 	// Timestamp is the timestamp that the leader assigned to the Unstamped operands. Timestamp is 0 before that.
 	Timestamp int64
 	// Principal is the user and connection charged for the command when throughput is limited. The zero value is an
-	// anonymous principal. It is not stored in the log.
+	// anonymous principal. The log does not contain the principal.
 	Principal fairshare.Principal
 }
 
-// DedupeID identifies a command of a coordinator. Each (node, sequence) pair is used only once.
+// DedupeID identifies a command of a coordinator. Each pair of node and sequence is used only once.
 type DedupeID = keys.DedupeID
 
 // Position returns the key's position in its table.
@@ -138,46 +139,45 @@ func (m *Mutation) Position() keys.Position {
 	return keys.Position{Ring: m.Token.Position(), Low: m.Low, Key: m.Key}
 }
 
-// Slice is a half-open interval [Start, End) of clustering keys, compared as bytes. An empty Start begins at the first
-// row, and a nil End is unbounded. Clustering keys are concatenations of order-preserving forms. Every CQL bound on a
-// prefix of the clustering columns, inclusive or exclusive, is therefore such an interval.
+// Slice is a half-open interval [Start, End) of clustering keys. The keys are compared as bytes. An empty Start begins
+// at the first row, and a nil End is unbounded. Clustering keys are concatenations of order-preserving forms. Every
+// CQL bound on a prefix of the clustering columns is therefore such an interval, whether it is inclusive or exclusive.
 type Slice struct{ Start, End []byte }
 
-// Read requests rows in order: partitions by (token, key), rows by clustering key.
+// Read requests rows in order. Partitions are ordered by token and key, and rows are ordered by clustering key.
 type Read struct {
 	Table uint32
 	// Key selects one logical partition. A nil Key selects Range.
 	Key   []byte
 	Token token.Token
-	Low   uint64 // second half of the position, see Mutation
+	Low   uint64 // second half of the position; see Mutation
 	// Range selects the partitions of a token interval. Range is used if Key is nil. The zero Range is the whole ring.
-	// On the wide ring, it is an interval of the first halves of positions.
+	// On the wide ring, Range is an interval of the first halves of positions.
 	Range token.Range
 	Resume
 	// Slices restricts the rows in every partition. The slices are sorted and disjoint. If Slices is empty, all rows
-	// are selected. If Reversed is set, rows are returned in descending order, but Slices is still in ascending order.
+	// are selected. If Reversed is set, rows are returned in descending order. Slices is still in ascending order.
 	Slices   []Slice
 	Reversed bool
-	// Statics requests static cells. NoRows requests partitions without rows. With either of them, the visitor's
-	// Partition is called for every partition that has a live row in Slices or a live static cell. Otherwise, it is
-	// called for every partition that has a live row.
+	// Statics requests static cells. NoRows requests partitions without rows. If either flag is set, the visitor's
+	// Partition is called for every partition that has a live row in Slices or a live static cell. Otherwise,
+	// Partition is called for every partition that has a live row.
 	Statics bool
 	NoRows  bool
-	// Index, if not nil, restricts the read to rows that have a matching index entry. The caller checks the rows
-	// themselves.
+	// Index, if not nil, restricts the read to rows that have a matching index entry. The caller must check the rows.
 	Index *IndexLookup
 	// Changes, if not nil, reads the change log instead of rows. The clustering keys of the results, and
 	// AfterClustering, start with the timestamp in 8 bytes.
 	Changes *ChangesRead
 	// Pushdown, if not nil, lets the replica process the rows and return the result. The visitor must be a
-	// PushdownVisitor, and receives either results or rows.
+	// PushdownVisitor. It receives either results or rows.
 	Pushdown *Pushdown
 	// Limit is the maximum number of rows that the caller can use, or 0 if it is unknown. It is a hint, because the
 	// visitor decides when to stop.
 	Limit int
 	// Now is the time at which expiry is evaluated, in seconds since the epoch.
 	Now int64
-	// Dropped lists the cells that are treated as absent, in ascending order of columns. It is nearly always empty.
+	// Dropped lists the cells that are treated as absent, in ascending order of columns. Dropped is usually empty.
 	Dropped []cqltype.Dropped
 	Level   dberr.Consistency
 	Epoch   uint64
@@ -190,17 +190,17 @@ type Read struct {
 	// Peek means that the read only estimates the cost of another read. It has its own price.
 	Peek bool
 	// Principal has the same meaning as in Mutation. NoWait means that the read must not wait for throughput to become
-	// available. NoWait is not sent to other nodes.
+	// available. The flag is not sent to other nodes.
 	Principal fairshare.Principal
 	NoWait    bool
-	// Deadline ends the read if it is earlier than the read timeout. The zero value sets no deadline. It is not sent to
-	// other nodes, which limit each attempt instead.
+	// Deadline ends the read if it is earlier than the read timeout. The zero value sets no deadline. The deadline is
+	// not sent to other nodes, which limit each attempt instead.
 	Deadline time.Time
 }
 
-// Resume is the position after which a read of a Range continues. A nil AfterKey starts at the beginning. The read
-// continues strictly after the row (AfterKey, AfterClustering), or after the whole partition if AfterPartition is set.
-// AfterToken and AfterLow are the key's ring position.
+// Resume is the position at which a read of a Range continues. If AfterKey is nil, the read starts at the beginning.
+// Otherwise, the read continues after the row (AfterKey, AfterClustering), or after the whole partition if
+// AfterPartition is set. AfterToken and AfterLow are the key's ring position.
 type Resume struct {
 	AfterKey        []byte
 	AfterToken      token.Token
@@ -218,13 +218,13 @@ func (c *Read) Position() keys.Position {
 type ChangesRead struct {
 	// After (exclusive) and Upto (inclusive) bound the timestamps of changes, in microseconds.
 	After, Upto int64
-	// Kept selects the kept changes, with all images. Otherwise, each row whose last change is in the interval is
+	// Kept selects the kept changes with all images. Otherwise, each row whose last change is in the interval is
 	// returned once, in its current state.
 	Kept bool
-	// Horizon requests the horizon of each physical partition instead of changes. All commits up to the horizon have
-	// been applied in the partition, and later commits have higher timestamps. The horizon is returned as a row without
-	// cells, whose clustering key is the horizon's timestamp in 8 bytes. Its partition key is the position at which the
-	// horizon's validity begins.
+	// Horizon requests the horizon of each physical partition instead of changes. The partition has applied all
+	// commits up to the horizon, and later commits have higher timestamps. The horizon is returned as a row without
+	// cells. The clustering key of the row is the horizon's timestamp in 8 bytes. Its partition key is the position at
+	// which the horizon's validity begins.
 	Horizon bool
 }
 
@@ -233,30 +233,31 @@ type ChangesRead struct {
 type IndexLookup struct {
 	Index uint32
 	Value []byte
-	// Any, if not empty, lists alternatives. A row matches an alternative if it has entries for all of its values. Each
-	// row is returned once, in table order.
+	// Any, if not empty, lists alternatives. A row matches an alternative if it has entries for all values of the
+	// alternative. Each row is returned once, in table order.
 	Any [][][]byte
-	// End, if not nil, selects the values in [Value, End). Rows are returned in the order of their values (descending
-	// if Read.Reversed is set), and rows with equal values in table order. Each row is returned once, with its current
-	// value. This requires an index whose entries are ordered by value. First, if set, is a separate value. If rows
-	// have this value, one of them is returned before all other rows.
+	// End, if not nil, selects the values in [Value, End). Rows are returned in the order of their values, or in
+	// descending order if Read.Reversed is set. Rows with equal values are returned in table order. Each row is
+	// returned once, with its current value. End requires an index whose entries are ordered by value. First, if set,
+	// is a separate value. If rows have this value, one of these rows is returned before all other rows.
 	End, First []byte
 	// In a read of a value range, After is the value of the row that Read.AfterKey and Read.AfterClustering identify.
 	After []byte
-	// All, if not empty, lists conditions on one or more indexes, equality conditions first. Each row that meets all
-	// conditions is returned once, in table order. Other rows can be returned too, so the caller must check them.
+	// All, if not empty, lists conditions on one or more indexes. Equality conditions come first. Each row that meets
+	// all conditions is returned once, in table order. The read can also return other rows, so the caller must check
+	// the rows.
 	All []IndexTerm
-	// Near, if not nil, is a vector in wire form. Rows near it are returned in the order that their index entries
-	// indicate, most promising rows first. After the first set of lists is exhausted, the rows of the next lists follow
-	// in the same way. Generation is the generation of the lists. Nearest, if not 0, is the number of wanted rows. A
-	// higher number widens the first set of lists.
+	// Near, if not nil, is a vector in wire form. Rows near the vector are returned in the order that their index
+	// entries indicate, with the most promising rows first. After the first set of lists is exhausted, the rows of the
+	// next lists follow in the same way. Generation is the generation of the lists. Nearest is the number of wanted
+	// rows, or 0. A higher number widens the first set of lists.
 	Vector     []byte
 	Generation uint32
 	Nearest    int
 }
 
 // IndexTerm is the condition that a row has an index entry with Value or, if End is not nil, with a value in [Value,
-// End). IndexTerm requires an index whose entries are ordered by value.
+// End). It requires an index whose entries are ordered by value.
 type IndexTerm struct {
 	Index      uint32
 	Value, End []byte
@@ -279,30 +280,31 @@ const (
 	Enough
 )
 
-// EntryVisitor is a Visitor that receives each index entry before the corresponding row is looked up. The row may not
-// exist.
+// EntryVisitor is a Visitor that receives each index entry before the read looks up the corresponding row.
 type EntryVisitor interface {
 	Entry(clustering []byte) error
 }
 
 // Visitor receives the results of a Read. All arguments are valid only during the call.
 type Visitor interface {
-	// Partition begins a logical partition. static is nil if the read did not request static cells or none exist.
+	// Partition begins a logical partition. static is nil if the read did not request static cells or if the partition
+	// has none.
 	Partition(tok token.Token, key []byte, static *row.Row) (Step, error)
 	// Row receives one live row.
 	Row(clustering []byte, r *row.Row) (Step, error)
 }
 
 // ProgressVisitor is a Visitor that also receives the progress of a range read that finds no rows. A table may contain
-// millions of deleted partitions. The visitor can stop the read among them, and another command can resume it.
+// millions of deleted partitions. The visitor can stop the read in such a series of partitions, and another command
+// can resume it.
 type ProgressVisitor interface {
 	Visitor
 	// Passed reports the number of keys examined since the last result or the last call. All partitions up to the end
-	// of this partition have been read. It is called about once per thousand keys.
+	// of this partition have been read. Passed is called about once per thousand keys.
 	Passed(tok token.Token, key []byte, looked int) (Step, error)
 }
 
-// Passed notifies v of the progress of a read if it is a ProgressVisitor.
+// Passed notifies v of the progress of a read if v is a ProgressVisitor.
 func Passed(v Visitor, tok token.Token, key []byte, looked int) (Step, error) {
 	if w, ok := v.(ProgressVisitor); ok {
 		return w.Passed(tok, key, looked)
@@ -310,16 +312,16 @@ func Passed(v Visitor, tok token.Token, key []byte, looked int) (Step, error) {
 	return More, nil
 }
 
-// Sweep removes data that no reader can see. When a sweep is applied, each key is read again. It is rewritten or
-// deleted if its tombstones and expired cells are older than Horizon, in seconds since the epoch.
+// Sweep removes data that no reader can see. When a sweep is applied, each key is read again. The key is rewritten or
+// deleted if its tombstones and expired cells are older than Horizon. Horizon is in seconds since the epoch.
 type Sweep struct {
 	Table   uint32
 	Keys    [][]byte
 	Horizon int64
-	// Dropped selects the cells of dropped columns that are removed regardless of their age, in ascending order of
-	// columns.
+	// Dropped selects the cells of dropped columns that are removed regardless of their age. The list is in ascending
+	// order of columns.
 	Dropped []cqltype.Dropped
-	// Expired selects the rows with a lifetime that are removed regardless of the horizon. Expired requires feature
-	// level 8.
+	// Expired selects the rows with a lifetime that are removed regardless of Horizon. Expired requires feature level
+	// 8.
 	Expired row.Expired
 }

@@ -10,12 +10,12 @@ package command
 // other's Done.
 type Completion interface{ Done(o Outcome) }
 
-// Outcome is the outcome of a Mutation, a Conditional, or several of them that are applied as one.
+// Outcome is the outcome of a Mutation, a Conditional, or several commands that are applied together.
 type Outcome struct {
 	// Err is nil if the write has reached the requested durability. After an error, all other fields are zero.
 	Err error
-	// Index is a log position of the partition at or after which the write is applied, or 0 if it is unknown. A read on
-	// this node that must see the write passes the index to partition.Replica.NoteAcknowledged.
+	// Index is a log position at or after which the partition applies the write. Index is 0 if the position is
+	// unknown. A read on this node that must see the write passes the index to partition.Replica.NoteAcknowledged.
 	Index uint64
 	// Charge is the cost of the write in the unit of ru.Units. Repeated attempts are not charged.
 	Charge int64
@@ -26,7 +26,7 @@ type Outcome struct {
 // Failed returns the outcome of a write that failed.
 func Failed(err error) Outcome { return Outcome{Err: err} }
 
-// Decided returns the outcome of a Conditional that was evaluated. index has the meaning of Outcome.Index.
+// Decided returns the outcome of an evaluated Conditional. index has the meaning of Outcome.Index.
 func Decided(d *CASResult, index uint64) Outcome {
 	return Outcome{Index: index, Charge: d.Charge, CAS: d}
 }

@@ -221,7 +221,8 @@ func TestCheckMalformed(t *testing.T) {
 	}
 }
 
-// TestResolve checks that updates become operands whose merge with the found rows equals Cassandra's result.
+// TestResolve checks that updates become operands. The merge of the operands with the found rows must equal
+// Cassandra's result.
 func TestResolve(t *testing.T) {
 	const stamp = 1000
 	list := listType.AppendCollection(nil, i32(10), i32(11), i32(10))
@@ -351,8 +352,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestResolveStatic checks that updates of static columns are resolved into the header, and that operands are appended
-// to the existing ones.
+// TestResolveStatic checks that updates of static columns become operands of the header. The operands must be appended
+// to the existing operands.
 func TestResolveStatic(t *testing.T) {
 	c := &Conditional{Rows: []RowRef{{Static: true}},
 		Updates: []Update{{Kind: CounterAdd, Column: 2, Type: bigType, Args: [][]byte{i64(1)}}}}
@@ -362,9 +363,9 @@ func TestResolveStatic(t *testing.T) {
 	}
 }
 
-// TestClientTimestampBesideStamp sets one list element twice in one batch, once with the client's timestamp and once
-// with the leader's. The test checks that the higher timestamp wins regardless of the order, and that the larger value
-// wins if both timestamps are equal.
+// TestClientTimestampBesideStamp sets one list element twice in one batch. One write has the client's timestamp, and
+// the other has the leader's timestamp. The higher timestamp must win regardless of the order. If both timestamps are
+// equal, the larger value must win.
 func TestClientTimestampBesideStamp(t *testing.T) {
 	set := func(ts int64, value string) Update {
 		return Update{Kind: ListSetAt, Column: 1, Args: [][]byte{binary.BigEndian.AppendUint32(nil, 0), []byte(value)},

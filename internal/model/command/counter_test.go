@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// TestCountersOfTwoRegions lets two regions add to one counter and occasionally exchange rows. Each region bases its
-// additions on the rows that it has received. The test checks that no increment is lost, regardless of the leaders'
-// clocks, and that deleting a counter removes the cells of both regions.
+// TestCountersOfTwoRegions lets two regions add to one counter and sometimes exchange rows. Each region bases its
+// additions on the rows that it has received. No increment may be lost, regardless of the leaders' clocks. Deleting a
+// counter must remove the cells of both regions.
 func TestCountersOfTwoRegions(t *testing.T) {
 	const column = 3
 	counter := &cqltype.Type{Kind: cqltype.Counter}

@@ -36,28 +36,28 @@ const (
 	EntryFreeze   EntryKind = 8
 	EntryUnfreeze EntryKind = 9
 	EntryMerge    EntryKind = 10
-	// entryKinds is the highest kind.
+	// entryKinds is the highest number of an EntryKind.
 	entryKinds = EntryMerge
 )
 
-// Entry is a command of a replica set's log. Applying it reads nothing except the store and the entry (CM1).
+// Entry is a command of a replica set's log. To apply an entry, a replica reads only the store and the entry (CM1).
 type Entry struct {
 	Kind EntryKind
-	// Epoch is the partition's epoch when the entry was proposed. An entry with an outdated epoch is rejected when it
-	// is applied, because it was made for another span.
+	// Epoch is the partition's epoch when the entry was proposed. An entry with an outdated epoch was made for another
+	// span, so it is rejected when it is applied.
 	Epoch uint64
-	// Span is the part of the ring that the entry was made for, if its keys do not determine it. A Table of 0 means no
-	// span.
+	// Span is the part of the ring for which the entry was made, if the keys of the entry do not determine this part.
+	// If Table is 0, the entry has no span.
 	Span keys.Span
-	// Mutations is used by EntryWrite.
+	// Mutations holds the mutations of an EntryWrite.
 	Mutations []Mutation
 	// Result is stored as the dedupe record of Mutations[0]. Result is nil if no record is stored.
 	Result []byte
 	Sweep  Sweep
 	// Indexes lists the table's indexes whose entries EntryTruncate also removes.
 	Indexes []uint32
-	// ID is the dedupe ID of an EntryTruncate, which replicas remember like the IDs of writes. The zero value means
-	// that the entry has no ID. It requires feature level 7.
+	// ID is the dedupe ID of an EntryTruncate. Replicas remember it in the same way as the IDs of writes. The zero
+	// value means that the entry has no ID. ID requires feature level 7.
 	ID DedupeID
 	// SchemaVersion is the minimum schema revision that EntryRequire installs.
 	SchemaVersion uint64
@@ -68,17 +68,18 @@ type Entry struct {
 	Merge Merge
 }
 
-// Merge describes an EntryMerge. The partition takes the span of Right, which starts where the partition's own span
-// ended. Every replica of Right has frozen at index Frozen of Right's log, at the epoch RightEpoch.
+// Merge describes an EntryMerge. The partition takes over the span of Right, which starts at the end of the
+// partition's own span. Every replica of Right has frozen at the index Frozen of Right's log and at the epoch
+// RightEpoch.
 type Merge struct{ Right, Frozen, RightEpoch uint64 }
 
-// Split describes an EntrySplit. A new partition takes over the positions from At on. Its members are on the nodes of
-// the old partition's members. Until its first election timeout has passed, the members vote only for the member on
-// Leader. The leader of the old partition may serve reads until it has applied the entry.
+// Split describes an EntrySplit. A new partition takes over all positions starting at At. Its members are on the nodes
+// of the old partition's members. Until their first election timeout has passed, the members vote only for the member
+// on Leader. Until the leader of the old partition has applied the entry, it may serve reads.
 type Split struct {
 	// Child is the ID of the new partition.
 	Child uint64
-	// At is a boundary as in keys.Span, inside the old partition's span and after its start.
+	// At is a boundary in the form of keys.Span. It is inside the old partition's span and after its start.
 	At []byte
 	// Voters and Learners are the members of the new partition.
 	Voters, Learners []keys.Member
@@ -91,7 +92,7 @@ type Record struct{ Key, Value []byte }
 
 // Records is a compare-and-set change of the meta partition.
 type Records struct {
-	// Expect is the metadata version on which the change is based. 0 matches any version.
+	// Expect is the metadata version on which the change is based. The value 0 matches any version.
 	Expect uint64
 	Put    []Record
 }
@@ -130,15 +131,15 @@ func AppendEntry(dst []byte, e *Entry) []byte {
 const (
 	entrySpan = 1
 	entryID   = 2
-	// entryExpired is Sweep.Expired.
+	// entryExpired is the field of Sweep.Expired.
 	entryExpired = 3
-	// entryDropped is Sweep.Dropped. entryDropped requires feature level 8.
+	// entryDropped is the field of Sweep.Dropped. The field requires feature level 8.
 	entryDropped = 4
 	// entryFields is the highest field number that this build supports.
 	entryFields = entryDropped
 )
 
-// entryHead appends the start that all entries share.
+// entryHead appends the fields at the start of every entry.
 func entryHead(dst []byte, e *Entry) appender {
 	a := appender{append(dst, Version, byte(kindEntry), byte(e.Kind))}
 	a.Uint(e.Epoch)
@@ -156,7 +157,7 @@ func entryHead(dst []byte, e *Entry) appender {
 	return a
 }
 
-// entryHead reads the start that all entries share into e.
+// entryHead reads the fields at the start of every entry into e.
 func (r *reader) entryHead(e *Entry) {
 	e.Kind, e.Epoch = EntryKind(r.Byte()), r.Uint()
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {
@@ -206,13 +207,13 @@ func BeginWrite(dst []byte, epoch uint64, n int, result []byte) []byte {
 	return a.Writer
 }
 
-// AddWrite appends a mutation with the leader's timestamp, which Unstamped operands also get. The mutation itself is
-// not changed, so it can be sent again.
+// AddWrite appends a mutation with the leader's timestamp. Unstamped operands also get this timestamp. The mutation
+// itself does not change, so it can be sent again.
 func AddWrite(dst []byte, m *Mutation, stamp int64) []byte { return AddWriteAt(dst, m, stamp, stamp) }
 
-// AddWriteAt is AddWrite for a mutation whose operands get a different timestamp than the mutation. The operands'
-// timestamp needs to exceed only the timestamps of the data that the operands replace. The leader's timestamp may be
-// much higher, and must not raise the timestamps of other keys.
+// AddWriteAt works like AddWrite for a mutation whose operands get a different timestamp than the mutation. The
+// operands' timestamp needs to exceed only the timestamps of the data that the operands replace. The leader's
+// timestamp may be much higher, and must not raise the timestamps of other keys.
 func AddWriteAt(dst []byte, m *Mutation, stamp, operands int64) []byte {
 	size := headingSlack + len(m.Key)
 	for i := range m.Ops {
@@ -242,8 +243,8 @@ func (a *appender) records(c *Records) {
 	}
 }
 
-// DecodeEntry reads the output of AppendEntry into e. Byte slices of e point into src. The capacity of e's lists, and
-// of the operands of its mutations, is reused.
+// DecodeEntry reads the output of AppendEntry into e. Byte slices of e point into src. The capacity of e's lists and
+// of the operands of its mutations is reused.
 func DecodeEntry(e *Entry, src []byte) error {
 	r, err := open(src, kindEntry)
 	if err != nil {
@@ -290,7 +291,7 @@ func KindOfEntry(src []byte) EntryKind {
 	return EntryKind(src[2])
 }
 
-// mutations reuses the operand memory of mutations that were decoded into e before.
+// mutations reuses the memory of operands that were previously decoded into e.
 func (r *reader) mutations(e *Entry) {
 	n := r.Count(15)
 	if n == 0 {

@@ -55,8 +55,8 @@ func entries() []Entry {
 	}
 }
 
-// TestEntries checks that each entry survives its encoding, even when decoded into a used Entry, and that no prefix of
-// the encoding is accepted.
+// TestEntries checks that each entry survives its encoding, even when it is decoded into a used Entry. No prefix of
+// the encoding may be accepted.
 func TestEntries(t *testing.T) {
 	var got Entry
 	for i, e := range entries() {
@@ -84,8 +84,8 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// TestAddWrite checks that the copy in the log has the leader's timestamp, and that the mutation that is kept for a
-// retry does not have it. The test also checks that the log stores neither the number of attempts nor the principal.
+// TestAddWrite checks that the copy in the log has the leader's timestamp. The mutation that is kept for a retry must
+// not have this timestamp. The test also checks that the log stores neither the number of attempts nor the principal.
 func TestAddWrite(t *testing.T) {
 	m := Mutation{Table: 600, Key: []byte("k"), Dedupe: DedupeID{Sequence: 1}, Retried: true, Known: 250,
 		Principal: fairshare.Principal{User: 1, Low: true}, Ops: []Op{{Operand: unstamped()}}}
@@ -112,7 +112,7 @@ func TestAddWrite(t *testing.T) {
 	}
 }
 
-// FuzzEntry checks that no input makes the decoder panic, and that re-encoding a decoded entry yields the same bytes.
+// FuzzEntry checks that no input makes the decoder panic. Encoding a decoded entry again must yield the same bytes.
 func FuzzEntry(f *testing.F) {
 	for _, e := range entries() {
 		f.Add(AppendEntry(nil, &e))

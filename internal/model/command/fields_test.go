@@ -20,8 +20,8 @@ import (
 // laterField is the number of a field that no build supports.
 const laterField = 77
 
-// withField inserts a field into encoded bytes in place of their empty list of fields. at is the list's offset from the
-// start or, if negative, from the end.
+// withField inserts a field into encoded bytes in place of their empty list of fields. at is the offset of the list.
+// The offset is relative to the start or, if negative, to the end.
 func withField(b []byte, at int, must bool) []byte {
 	if at < 0 {
 		at += len(b)
@@ -31,8 +31,8 @@ func withField(b []byte, at int, must bool) []byte {
 	return append(w, b[at:]...)
 }
 
-// TestFieldsOfLaterBuilds checks that a decoder skips an unknown optional field, and rejects an unknown required field
-// as newer, naming its number. Neither is treated as corruption.
+// TestFieldsOfLaterBuilds checks that a decoder skips an unknown optional field. The decoder must reject an unknown
+// required field as newer and must name the field's number. Neither is treated as corruption.
 func TestFieldsOfLaterBuilds(t *testing.T) {
 	m := Mutation{Table: 600, Token: -5, Key: []byte("k"), Epoch: 2}
 	entry := Entry{Kind: EntryRequire, Epoch: 3, SchemaVersion: 9}
@@ -93,8 +93,8 @@ func TestFieldsOfLaterBuilds(t *testing.T) {
 	}
 }
 
-// TestKindsOfLaterBuilds checks that entries, operands, and conditions of unknown kinds are rejected as newer, by name.
-// A command of the previous version is rejected with its number.
+// TestKindsOfLaterBuilds checks that entries, operands, and conditions of unknown kinds are rejected as newer. The
+// error must name the kind. For a command of the previous version, the error must contain the version number.
 func TestKindsOfLaterBuilds(t *testing.T) {
 	var e Entry
 	for text, b := range map[string][]byte{

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// listState is a list while the updates of one statement are resolved: the stored elements, modified by the statement's
-// earlier updates.
+// listState is the state of a list while the updates of one statement are resolved. It consists of the stored
+// elements, modified by the statement's earlier updates.
 type listState struct {
 	statement int
 	column    uint32
@@ -31,8 +31,8 @@ func (r *resolver) list(u *Update, cells []row.Cell) *listState {
 	return l
 }
 
-// set adds the value of an element, or its deletion if value is nil, to the operand. If the change would be visible,
-// set also applies it to the list.
+// set adds the value of an element to the operand. If value is nil, it adds the deletion of the element. If the change
+// would be visible, set also applies it to the list.
 func (r *resolver) set(l *listState, u *Update, path, value []byte) {
 	at, there := slices.BinarySearchFunc(l.cells, path, func(c row.Cell, path []byte) int {
 		return bytes.Compare(c.Path, path)
@@ -56,9 +56,9 @@ func (r *resolver) set(l *listState, u *Update, path, value []byte) {
 	}
 }
 
-// operandFor returns the builder for the values that u sets, and their timestamp. While the leader's timestamp is not
-// known, values with client timestamps go into a separate operand. The merge of the two operands then determines which
-// of two values of one element wins.
+// operandFor returns the builder for the values that u sets, and the timestamp of these values. While the leader's
+// timestamp is unknown, values with client timestamps go into a separate operand. The merge of the two operands then
+// determines which of two values for one element wins.
 func (r *resolver) operandFor(u *Update) (b *row.Builder, ts int64) {
 	switch {
 	case u.Timestamp == row.Unstamped:
@@ -71,8 +71,8 @@ func (r *resolver) operandFor(u *Update) (b *row.Builder, ts int64) {
 	return &r.own, u.Timestamp
 }
 
-// wins reports whether a value of u, nil for a deletion, would be visible instead of a cell of the list, by the merge
-// rule. The leader's future timestamp is higher than the timestamp of every stored cell.
+// wins reports whether a value of u would be visible instead of a cell of the list, according to the merge rule. A nil
+// value is a deletion. The leader's future timestamp is higher than the timestamp of every stored cell.
 func (u *Update) wins(c *row.Cell, value []byte) bool {
 	switch {
 	case u.Timestamp == c.Timestamp:

@@ -9,13 +9,13 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Pushdown asks a replica to process the rows that a Read finds, for example to filter and count them, instead of
-// returning them. A replica may decline the request. A replica may not know the program, have no memory for it, or fail
-// to run it. In these cases, it returns the rows as usual. A build without pushdown support does the same. The
-// requester must be prepared for results and for rows.
+// Pushdown asks a replica to process the rows that a Read finds instead of returning them. For example, the replica
+// can filter and count the rows. A replica may decline the request. For example, the replica may not know the program,
+// may have no memory for the program, or may fail to run it. In these cases, the replica returns the rows as usual. A
+// build without pushdown support does the same. The requester must be prepared for results and for rows.
 type Pushdown struct {
-	// Program describes the processing. It is opaque in this package, and its first byte identifies its owner. Program
-	// has at most PushdownBytesMax bytes.
+	// Program describes the processing. It is opaque in this package, and its first byte identifies its owner. It has
+	// at most PushdownBytesMax bytes.
 	Program []byte
 	// Rows is the maximum number of rows to examine in one call, or 0 for the replica's own limit.
 	Rows int
@@ -30,11 +30,11 @@ type PushdownResult struct {
 	// without a pushdown.
 	Result []byte
 	Failed bool
-	// Rows and Bytes are the amounts examined, as ru.Meter counts them.
+	// Rows and Bytes are the examined amounts in the units of ru.Meter.
 	Rows, Bytes int64
-	// More means that processing stopped before the end of the read: after the row (Key, Clustering), or after that
-	// whole logical partition if AfterPartition is set. Key is empty if no row was examined. In this case, More is
-	// false.
+	// More means that processing stopped before the end of the read. It stopped after the row (Key, Clustering), or
+	// after the whole logical partition if AfterPartition is set. Key is empty if no row was examined. In this case,
+	// More is false.
 	More           bool
 	Token          token.Token
 	Key            []byte
@@ -43,7 +43,7 @@ type PushdownResult struct {
 }
 
 // PushdownVisitor is a Visitor that can receive pushdown results instead of rows. One read may deliver both results
-// and rows. Physical partitions are visited in order, and each physical partition delivers either a result or rows.
+// and rows. Physical partitions are visited in order. Each physical partition delivers either a result or rows.
 type PushdownVisitor interface {
 	Visitor
 	// PushedDown is called once per physical partition, after all other calls for that partition. A result with More

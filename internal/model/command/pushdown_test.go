@@ -39,8 +39,8 @@ func TestPushdownOfRead(t *testing.T) {
 	}
 }
 
-// TestPushdownResult checks that a pushdown result survives its encoding and is self-delimiting, and that a truncated
-// encoding is malformed.
+// TestPushdownResult checks that a pushdown result survives its encoding and is self-delimiting. A truncated encoding
+// must be malformed.
 func TestPushdownResult(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		some := rapid.SliceOfN(rapid.Byte(), 1, 20)

@@ -3,7 +3,7 @@
 package command
 
 // Replay determines how a point-in-time restore treats a log entry. The restore replays the log over an older state,
-// into another table that has other partitions (RFC 0035).
+// into another table with other partitions (RFC 0035).
 type Replay uint8
 
 // These are the values of Replay.
@@ -14,12 +14,12 @@ const (
 	ReplayRows
 	// ReplayMerged continues with the entries of the partition that the entry names. No other partition replays them.
 	ReplayMerged
-	// ReplayNever stops the replay. The effect of the entry depends on stored data, or cannot be derived from rows.
+	// ReplayNever stops the replay. The effect of the entry depends on stored data or cannot be derived from rows.
 	// Only a state that is newer than the entry includes it.
 	ReplayNever
 )
 
-// Replay returns the treatment of entries of the kind, or 0 if no treatment has been decided for the kind.
+// Replay returns the treatment of entries of the kind. It returns 0 if no treatment has been decided for the kind.
 func (k EntryKind) Replay() Replay {
 	switch k {
 	case EntryWrite:
@@ -42,8 +42,8 @@ func (k EntryKind) Replay() Replay {
 	return 0
 }
 
-// Replay returns the treatment of operands of the kind, ReplayRows or ReplayNothing, or 0 if no treatment has been
-// decided for the kind.
+// Replay returns ReplayRows or ReplayNothing for operands of the kind. It returns 0 if no treatment has been decided
+// for the kind.
 func (k OpKind) Replay() Replay {
 	switch k {
 	case OpRow, OpHeader:

@@ -15,9 +15,9 @@ import (
 // Resolve turns the updates of c into operands and appends them to ops. found has the same meaning as in Check. stamp
 // is the leader's timestamp, or row.Unstamped if the leader assigns it later.
 //
-// An update sees the found row, modified by the earlier updates of the same statement. A counter update sees all
-// additions before it. A counter cell always gets the leader's timestamp, so that additions are never reordered. Errors
-// are *dberr.Invalid with Cassandra's texts.
+// An update sees the found row after the earlier updates of the same statement. A counter update sees all earlier
+// additions. A counter cell always gets the leader's timestamp, so additions are never reordered. Errors are of the
+// type *dberr.Invalid with Cassandra's texts.
 func Resolve(ops []Op, c *Conditional, found []*row.Row, stamp int64) ([]Op, error) {
 	if len(c.Updates) == 0 {
 		return ops, nil

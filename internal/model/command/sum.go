@@ -14,7 +14,7 @@ import (
 // indexedBytesMax is the maximum size of an indexed value, in bytes.
 const indexedBytesMax = 65534
 
-// sum is the new value of a column to which updates of one row have added. update is the last of these updates.
+// sum is the new value of a column to which updates of one row have added. update is the last of the updates.
 type sum struct {
 	update *Update
 	value  []byte

@@ -9,15 +9,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// typeDepthMax is the maximum nesting depth of types in a command. The types in CREATE TYPE and CREATE TABLE are much
-// less deeply nested.
+// typeDepthMax is the maximum nesting depth of types in a command. CREATE TYPE and CREATE TABLE accept only much lower
+// nesting depths.
 const typeDepthMax = 64
 
 // frozenBit marks a frozen type in its kind byte.
 const frozenBit = 0x80
 
-// maybeType appends a compact form of a type: its kind, with a flag for frozen, followed by names and components.
-// maybeType appends 0, which is not a valid kind, for nil.
+// maybeType appends a compact form of a type. The form consists of the kind, with a flag for frozen, and the names and
+// components. For a nil type, maybeType appends 0, which is not a valid kind.
 func (a *appender) maybeType(t *cqltype.Type) {
 	if t == nil {
 		a.Byte(0)

@@ -29,7 +29,7 @@ func (a *appender) columns(v []uint32) {
 	}
 }
 
-// dropped appends the columns of which all cells have been dropped. Function droppedUpto appends the partially dropped
+// dropped appends the columns whose cells have all been dropped. Function droppedUpto appends the partially dropped
 // columns.
 func (a *appender) dropped(list []cqltype.Dropped) {
 	n := 0
@@ -44,8 +44,8 @@ func (a *appender) dropped(list []cqltype.Dropped) {
 	}
 }
 
-// droppedUpto appends a field with the columns that were dropped up to a timestamp. droppedUpto appends nothing if
-// none exist.
+// droppedUpto appends a field with the columns that were dropped up to a timestamp. If no such columns exist, it
+// appends nothing.
 func (a *appender) droppedUpto(number uint64, list []cqltype.Dropped) {
 	var v codec.Writer
 	for _, d := range list {
@@ -66,7 +66,7 @@ func (a *appender) nulls(v [][]byte) {
 	}
 }
 
-// position appends the ring position of a key: 8 bytes, or 16 on the wide ring.
+// position appends the ring position of a key, which has 8 bytes, or 16 bytes on the wide ring.
 func (a *appender) position(table uint32, t token.Token, low uint64) {
 	a.Fixed(uint64(t))
 	if table&keys.WideRing != 0 {
@@ -88,7 +88,7 @@ func (r *reader) newer(what, unit string, has, newest uint64) {
 	r.Fail()
 }
 
-// end is like Reader.End, but returns the error that newer has recorded.
+// end works like Reader.End, but returns the error that newer has recorded.
 func (r *reader) end() error {
 	err := r.End()
 	if r.refused != nil {

@@ -37,7 +37,7 @@ func counted(wire []byte, per int) cursor {
 // components returns a cursor over a tuple or UDT of up to n components.
 func components(wire []byte, n int) cursor { return cursor{rest: wire, left: n} }
 
-// next returns the next value, or nil for null. more is false at the end, or if the bytes are truncated.
+// next returns the next value, or nil for null. more is false at the end and for truncated bytes.
 func (c *cursor) next() (value []byte, more bool) {
 	if c.left == 0 || c.bad {
 		return nil, false
@@ -84,7 +84,7 @@ func (c *cursor) nextElement() (value []byte, more bool) {
 	return rest[:n:n], true
 }
 
-// finish returns an error if the collection was malformed.
+// finish returns an error if the collection is malformed.
 func (c *cursor) finish(kind string) error {
 	if c.bad {
 		return dberr.Invalidf("Not enough bytes to read a %s", kind)
@@ -108,7 +108,7 @@ func (t *Type) walk(wire []byte) cursor {
 	return components(wire, len(t.Elems))
 }
 
-// elemType returns the type of the i-th value that walk returns.
+// elemType returns the type of the i-th value that walk yields.
 func (t *Type) elemType(i int) *Type {
 	switch t.Kind {
 	case List, Set, Vector:
@@ -119,8 +119,8 @@ func (t *Type) elemType(i int) *Type {
 	return t.Elems[i]
 }
 
-// Count returns the number of elements of a list or set, pairs of a map, or components present in a tuple or UDT. It
-// relies on the header, which is correct for validated values.
+// Count returns the number of elements of a list or set, of pairs of a map, or of components present in a tuple or
+// UDT. It relies on the header, which is correct for validated values.
 func (t *Type) Count(wire []byte) int {
 	if t.IsCollection() {
 		if len(wire) < 4 {
@@ -138,8 +138,8 @@ func (t *Type) Count(wire []byte) int {
 	}
 }
 
-// Elements yields the elements of a list, set, or vector in order, or the components of a tuple or UDT. nil is null.
-// Missing trailing components are not yielded. Elements alias wire.
+// Elements yields the elements of a list, set, or vector in order, or the components of a tuple or UDT. A nil
+// component represents null. Missing trailing components are not yielded. Elements alias wire.
 func (t *Type) Elements(wire []byte) iter.Seq2[int, []byte] {
 	return func(yield func(int, []byte) bool) {
 		c := t.walk(wire)
@@ -152,7 +152,7 @@ func (t *Type) Elements(wire []byte) iter.Seq2[int, []byte] {
 	}
 }
 
-// Entries yields the keys and values of a map, in order of the keys.
+// Entries yields the keys and values of a map in the order of the keys.
 func (t *Type) Entries(wire []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		c := pairs(wire)
@@ -166,8 +166,8 @@ func (t *Type) Entries(wire []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Element returns the i-th element of a list or set, component of a tuple, or field of a UDT. Element returns nil if
-// it is null or missing.
+// Element returns the i-th element of a list or set, the i-th component of a tuple, or the i-th field of a UDT.
+// Element returns nil if this value is null or missing.
 func (t *Type) Element(wire []byte, i int) []byte {
 	if i < 0 {
 		return nil
@@ -215,7 +215,7 @@ func (t *Type) AppendCollection(dst []byte, elems ...[]byte) []byte {
 	return dst
 }
 
-// AppendTuple appends the wire form of a tuple or UDT. nil is a null component.
+// AppendTuple appends the wire form of a tuple or UDT. A nil component represents null.
 func (t *Type) AppendTuple(dst []byte, components ...[]byte) []byte {
 	if dst == nil {
 		dst = []byte{}
@@ -226,7 +226,7 @@ func (t *Type) AppendTuple(dst []byte, components ...[]byte) []byte {
 	return dst
 }
 
-// AppendValue appends a value with its 32-bit length, -1 for null.
+// AppendValue appends a value after its 32-bit length. The length of null is -1.
 func AppendValue(dst, value []byte) []byte {
 	if value == nil {
 		return append(dst, 0xff, 0xff, 0xff, 0xff)
@@ -242,8 +242,8 @@ func (t *Type) SortedSet(elems [][]byte) []byte {
 	return t.AppendCollection(nil, elems...)
 }
 
-// SortedMap returns the wire form of a map. flat alternates keys and values. Entries are sorted by key, and the last of
-// several equal keys wins.
+// SortedMap returns the wire form of a map. flat alternates keys and values. Entries are sorted by key. If several
+// keys are equal, the last entry is used.
 func (t *Type) SortedMap(flat [][]byte) []byte {
 	type pair struct{ key, value []byte }
 	sorted := make([]pair, 0, len(flat)/2)
@@ -262,8 +262,9 @@ func (t *Type) SortedMap(flat [][]byte) []byte {
 	return t.AppendCollection(nil, out...)
 }
 
-// Canonical returns the value with its sets and maps sorted and without duplicates, at any depth. A bound value must be
-// canonical before it is stored or compared. Canonical returns wire itself if it is already canonical or invalid.
+// Canonical returns the value with sorted sets and maps without duplicates at any depth. A bound value must be
+// canonical before it is stored or compared. If wire is already canonical or is invalid, Canonical returns wire
+// itself.
 func (t *Type) Canonical(wire []byte) []byte {
 	if len(wire) == 0 || len(t.Elems) == 0 || isCanonical(t, wire) {
 		return wire
@@ -295,7 +296,7 @@ func (t *Type) Canonical(wire []byte) []byte {
 	return t.AppendTuple(nil, values...)
 }
 
-// isCanonical reports whether wire is canonical, without allocating.
+// isCanonical reports whether wire is canonical. It does not allocate.
 func isCanonical(t *Type, wire []byte) bool {
 	var last []byte
 	c := t.walk(wire)

@@ -10,10 +10,10 @@ import (
 	"math/bits"
 )
 
-// Compare compares two values in the same order as Cassandra's comparator of the type. Null sorts before the empty
-// value, and the empty value before all other values. Invalid values sort after valid values, by their bytes. Equal
-// values can have different bytes: decimals with different scales, varints with redundant leading bytes, NaNs, booleans
-// other than 0 and 1, and tuples with trailing nulls.
+// Compare compares two values in the order of Cassandra's comparator for the type. Null sorts before the empty value,
+// and the empty value sorts before all other values. Invalid values sort after valid values, by their bytes. Values
+// with different bytes can be equal. Examples are decimals with different scales, varints with redundant leading
+// bytes, NaNs, booleans other than 0 and 1, and tuples with trailing nulls.
 func (t *Type) Compare(a, b []byte) int {
 	if len(a) == 0 || len(b) == 0 {
 		return compareEmpty(a, b)
@@ -65,7 +65,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// compareEmpty compares two values of which at least one is null or empty.
+// compareEmpty compares two values if at least one value is null or empty.
 func compareEmpty(a, b []byte) int {
 	rank := func(v []byte) int {
 		switch {
@@ -87,7 +87,7 @@ func (k Kind) wellFormed(v []byte) bool {
 	return k != Decimal || len(v) > 4
 }
 
-// widths holds the lengths of values by kind (see width).
+// widths maps kinds to the lengths of their values (see width).
 var widths = [256]uint8{
 	Boolean: 1, Tinyint: 1, Smallint: 2, Int: 4, Float: 4, Date: 4, Bigint: 8, Counter: 8, Timestamp: 8, Time: 8,
 	Double: 8, UUID: 16, Timeuuid: 16,
@@ -96,8 +96,8 @@ var widths = [256]uint8{
 // width returns the length, in bytes, of every non-empty value of a fixed-length kind, or 0 for other kinds.
 func (k Kind) width() int { return int(widths[k]) }
 
-// orderFloat maps the bits of a float to a number in Java's order. In this order, -0.0 precedes 0.0, and all NaNs are
-// equal and last.
+// orderFloat maps the bits of a float to a number in Java's order. In this order, -0.0 precedes 0.0. All NaNs are
+// equal and come last.
 func orderFloat(b uint32) uint32 {
 	switch {
 	case b&0x7fffffff > 0x7f800000:
@@ -133,8 +133,8 @@ func unorderDouble(b uint64) uint64 {
 	return ^b
 }
 
-// signBytes flips the sign of each byte except the first, which is compared as part of a signed number. Cassandra
-// compares the second half of timeuuids byte by byte, signed.
+// signBytes flips the sign of each byte except the first byte, which is compared as part of a signed number. Cassandra
+// compares the second half of timeuuids as signed bytes.
 const signBytes = 0x8080808080808080
 
 func comparePairs(order func([]byte) (hi, lo uint64), a, b []byte) int {
@@ -208,7 +208,8 @@ func reorderTime(hi uint64) uint64 { return hi<<48 | hi<<16&0xffff00000000 | hi>
 
 func restoreTime(v uint64) uint64 { return v<<32 | v>>16&0xffff0000 | v>>48 }
 
-// timeuuidOrder maps a timeuuid to two numbers in Cassandra's order: time, then the second half as signed bytes.
+// timeuuidOrder maps a timeuuid to two numbers in Cassandra's order. The time is compared first, and then the second
+// half as signed bytes.
 func timeuuidOrder(v []byte) (hi, lo uint64) {
 	hi = reorderTime(binary.BigEndian.Uint64(v)) ^ 1<<63
 	lo = binary.BigEndian.Uint64(v[8:]) ^ signBytes
@@ -220,8 +221,9 @@ func appendTimeuuid(dst []byte, hi, lo uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, lo^signBytes)
 }
 
-// uuidOrder maps a UUID to two numbers in Cassandra's order: version, then time for version 1 and bytes for other
-// versions. The version moves to the top four bits, and the 48 bits above it move down by four.
+// uuidOrder maps a UUID to two numbers in Cassandra's order. The version is compared first, and then the time for
+// version 1 or the bytes for other versions. The version moves to the top four bits, and the 48 bits above the version
+// move down by four.
 func uuidOrder(v []byte) (hi, lo uint64) {
 	hi = binary.BigEndian.Uint64(v)
 	lo = binary.BigEndian.Uint64(v[8:])

@@ -30,7 +30,7 @@ const (
 
 var constantNames = [...]string{"UNKNOWN", "STRING", "INTEGER", "FLOAT", "BOOLEAN", "UUID", "HEX", "DURATION"}
 
-// String returns the name used in error texts: STRING, INTEGER, ...
+// String returns the name of the kind in error texts, such as STRING or INTEGER.
 func (c Constant) String() string {
 	if int(c) < len(constantNames) {
 		return constantNames[c]
@@ -81,7 +81,7 @@ func (c Constant) Preferred(text string) *Type {
 // Fit is the degree to which a constant matches a type.
 type Fit uint8
 
-// These are the fits, worst first.
+// These are the values of Fit, from the worst match to the best match.
 const (
 	NoFit    Fit = iota
 	WeakFit      // the constant can be converted
@@ -117,8 +117,8 @@ func (t *Type) Fits(c Constant, text string) Fit {
 	return NoFit
 }
 
-// ConstantError reports that a constant does not match a type. The planner adds the receiver: Invalid STRING constant
-// (abc) for "k" of type int.
+// ConstantError reports that a constant does not match a type. The planner adds the receiver, as in: Invalid STRING
+// constant (abc) for "k" of type int.
 type ConstantError struct {
 	Constant Constant
 	Text     string
@@ -129,13 +129,13 @@ func (e *ConstantError) Error() string {
 	return fmt.Sprintf("invalid %s constant (%s) for type %s", e.Constant, e.Text, e.Type)
 }
 
-// For returns the error for the client and includes the receiver's name.
+// For returns the error for the client. The error includes the receiver's name.
 func (e *ConstantError) For(receiver string) error {
 	return dberr.Invalidf("Invalid %s constant (%s) for \"%s\" of type %s", e.Constant, e.Text, receiver, e.Type)
 }
 
-// FromConstant returns the wire form of a constant. FromConstant returns a *ConstantError if the constant's kind does
-// not match the type, and a *dberr.Invalid with Cassandra's text if its value is invalid.
+// FromConstant returns the wire form of a constant. If the constant's kind does not match the type, FromConstant
+// returns a *ConstantError. If the value is invalid, it returns a *dberr.Invalid with Cassandra's text.
 func (t *Type) FromConstant(c Constant, text string) ([]byte, error) {
 	if t.Fits(c, text) == NoFit {
 		return nil, &ConstantError{c, text, t}
@@ -172,7 +172,7 @@ func (t *Type) FromText(text string) ([]byte, error) {
 		switch t.Kind {
 		case Boolean:
 			return []byte{0}, nil
-		case Date, Time, Tinyint, Smallint, Duration, List, Set, Map, Tuple, UDT, Vector: // handled below the switch
+		case Date, Time, Tinyint, Smallint, Duration, List, Set, Map, Tuple, UDT, Vector: // handled after the switch
 		default:
 			return []byte{}, nil
 		}
@@ -300,7 +300,8 @@ func (k Kind) temporalFromText(text string) ([]byte, error) {
 	return binary.BigEndian.AppendUint64(nil, uint64(v)), nil
 }
 
-// tupleFromText parses components separated by colons. The sequence \: is a colon inside a component, and @ is null.
+// tupleFromText parses components separated by colons. In a component, the sequence \: represents a colon, and @
+// represents null.
 func tupleFromText(t *Type, text string) ([]byte, error) {
 	var parts []string
 	part := ""

@@ -71,7 +71,7 @@ func TestFromConstantRecorded(t *testing.T) {
 		{StringConst, "2011-02-03 04:05:00 UTC", Timestamp, "0000012de9b1cde0"},
 		{StringConst, "1969-12-31 23:59:59.999+0000", Timestamp, "ffffffffffffffff"},
 		{StringConst, "1299038700000", Timestamp, "0000012e74bd81e0"},
-		{StringConst, "2011-02-30", Timestamp, "0000012e69907c00"}, // February 30 becomes the last day of February
+		{StringConst, "2011-02-30", Timestamp, "0000012e69907c00"}, // February 30 becomes the last day of the month
 		{StringConst, "", Timestamp, ""},
 		{StringConst, "yesterday", Timestamp, "Unable to parse a date/time from 'yesterday'"},
 		{StringConst, "2011-13-03", Timestamp, "Unable to parse a date/time from '2011-13-03'"},
@@ -138,7 +138,7 @@ func TestFromConstantRecorded(t *testing.T) {
 	}
 }
 
-// TestTuplesFromConstants checks that a tuple accepts a constant as its text form, as in Cassandra.
+// TestTuplesFromConstants checks that a tuple accepts its text form as a constant, as in Cassandra.
 func TestTuplesFromConstants(t *testing.T) {
 	pair := TupleOf(Native(Int), Native(Text))
 	for _, c := range []struct{ text, want string }{
@@ -283,7 +283,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// TestHexConstantsAreNoTuples checks that the digits of a hexadecimal constant are not read as the text of a tuple.
+// TestHexConstantsAreNoTuples checks that the digits of a hexadecimal constant are not parsed as the text of a tuple.
 func TestHexConstantsAreNoTuples(t *testing.T) {
 	typ := TupleOf(Native(Int), Native(Text))
 	if fit := typ.Fits(HexConst, "0x04"); fit != NoFit {

@@ -35,8 +35,8 @@ func drawType(t *rapid.T, depth int) *Type {
 	return UDTOf("ks", "u", []string{"a", "B c", "d"}, []*Type{part(), part(), part()}).Freeze()
 }
 
-// drawValue draws a valid value. It prefers small numbers and short texts with few distinct letters, so that equal and
-// similar values are compared often.
+// drawValue draws a valid value. It prefers small numbers, and short texts with few distinct letters. The tests
+// therefore often compare equal and similar values.
 func drawValue(t *rapid.T, typ *Type) []byte {
 	switch typ.Kind {
 	case List, Set, Map, Tuple, UDT:

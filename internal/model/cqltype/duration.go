@@ -28,7 +28,7 @@ const (
 	nanosPerDay    = 24 * nanosPerHour
 )
 
-// readVint decodes one of Cassandra's zigzag-encoded variable-length integers, see readUvint.
+// readVint decodes one of Cassandra's zigzag-encoded variable-length integers. See readUvint.
 func readVint(b []byte) (v int64, rest []byte, ok bool) {
 	u, rest, ok := readUvint(b)
 	return int64(u>>1) ^ -int64(u&1), rest, ok
@@ -67,7 +67,7 @@ func EncodeDuration(d DurationValue) []byte {
 	return appendVint(dst, d.Nanos)
 }
 
-// durationUnits lists the units in the order required in a duration. Each unit is a multiple of a month, a day, or a
+// durationUnits lists the units in the order that a duration requires. Each unit is a multiple of a month, a day, or a
 // nanosecond.
 var durationUnits = [...]struct {
 	symbol, name        string
@@ -124,7 +124,7 @@ var (
 	durationISOAltern = regexp.MustCompile(`^P(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})$`)
 )
 
-// ParseDuration parses a duration in any of CQL's forms, each with an optional leading minus. Examples are
+// ParseDuration parses a duration in any of CQL's forms. Each form can have a leading minus sign. Examples are
 // 1y2mo3w4d5h6m7s8ms9us10ns, P1Y2M3DT4H5M6S, P5W, and P0001-02-03T04:05:06. Errors are of the type *dberr.Invalid.
 func ParseDuration(s string) (DurationValue, error) {
 	text, negative := strings.CutPrefix(s, "-")
@@ -161,7 +161,7 @@ func ParseDuration(s string) (DurationValue, error) {
 	return d.value(negative), nil
 }
 
-// duration is the state of parsing a duration: the sums of its units, and the last unit.
+// duration is the state of the duration parser. It holds the sums of the units and the last unit.
 type duration struct {
 	months, days, nanos uint64
 	last                int // index in durationUnits + 1

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Format returns the CQL literal of a value, which FromConstant or the parser can read. Examples are 'it”s', 0xcafe,
-// [1, 2], {'a': 1}, (1, null), and {street: 'x'}. The literal of null is null. An empty value of a type whose text is
-// never empty is formatted as the empty string, and invalid bytes as a blob.
+// Format returns the CQL literal of a value, which FromConstant or the parser can parse. Examples are 'it”s', 0xcafe,
+// [1, 2], {'a': 1}, (1, null), and {street: 'x'}. The literal of null is null. Format returns the empty string for an
+// empty value of a type whose text is never empty, and a blob for invalid bytes.
 func (t *Type) Format(wire []byte) string { return string(appendLiteral(nil, t, wire)) }
 
-// Text returns the same text for a value as a CAST to text. A native value has no quotes, and other values are
-// formatted as in Format.
+// Text returns the text that a CAST to text returns for a value. A native value has no quotes. Other values have the
+// format of Format.
 func (t *Type) Text(wire []byte) string {
 	if !t.Kind.IsNative() {
 		return t.Format(wire)
@@ -70,7 +70,7 @@ func appendComposed(dst []byte, t *Type, wire []byte) []byte {
 	return append(dst, brackets[1])
 }
 
-// appendText appends a native value without quotes. appendText appends nothing for null and empty values.
+// appendText appends a native value without quotes. For null and empty values, it appends nothing.
 func (k Kind) appendText(dst, wire []byte) []byte {
 	if len(wire) == 0 && k != Blob {
 		return dst

@@ -69,7 +69,7 @@ func (t *Type) FromJSON(v any) ([]byte, error) {
 	return nil, jsonErrorf("Expected %s, but got a %s: %s", jsonExpects(t), javaClass(v), javaString(v))
 }
 
-// jsonExpects returns the description of the expected JSON in error texts.
+// jsonExpects describes the expected JSON in error texts.
 func jsonExpects(t *Type) string {
 	switch t.Kind {
 	case Ascii:
@@ -96,7 +96,7 @@ func jsonExpects(t *Type) string {
 	return "a value of type " + t.String()
 }
 
-// stringFromJSON parses a native value from a JSON string. Only errors in durations are returned as invalid requests.
+// stringFromJSON parses a native value from a JSON string. It returns only errors in durations as invalid requests.
 func stringFromJSON(t *Type, s string) ([]byte, error) {
 	wire, err := t.FromText(s)
 	if bad, ok := errors.AsType[*dberr.Invalid](err); ok && t.Kind != Duration {
@@ -154,8 +154,7 @@ func numberFromJSON(t *Type, v any) ([]byte, error) {
 	return nil, jsonErrorf("Expected %s, but got a %s: %s", jsonExpects(t), javaClass(v), javaString(v))
 }
 
-// composedFromJSON encodes collections, tuples, and UDTs. The keys of a JSON object contain the map's keys as JSON in a
-// string.
+// composedFromJSON encodes collections, tuples, and UDTs. The keys of a JSON object are JSON texts of the map's keys.
 func composedFromJSON(t *Type, v any) ([]byte, error) {
 	if s, ok := v.(string); ok {
 		inner, err := ParseJSON(s)

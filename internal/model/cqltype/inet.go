@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// parseInet parses an IPv4 or IPv6 address in the forms that Java accepts. An IPv4-mapped IPv6 address becomes IPv4,
-// and a scope is dropped. Host names are not resolved.
+// parseInet parses an IPv4 or IPv6 address in the forms that Java accepts. An IPv4-mapped IPv6 address becomes an IPv4
+// address. A scope is dropped. Host names are not resolved.
 func parseInet(s string) ([]byte, bool) {
 	if v4, ok := parseIPv4(s); ok {
 		return v4, true
@@ -31,7 +31,7 @@ func parseInet(s string) ([]byte, bool) {
 }
 
 // parseIPv4 parses one to four decimal numbers, which may have leading zeros. The last number fills the remaining
-// bytes.
+// bytes of the address.
 func parseIPv4(s string) ([]byte, bool) {
 	if len(s) > len("255.255.255.255") {
 		return nil, false
@@ -73,8 +73,8 @@ func plainIPv6(s string) string {
 	return strings.Join(groups, ":")
 }
 
-// appendInet formats an address like java.net.InetAddress.getHostAddress: IPv6 addresses have eight groups and are
-// never shortened.
+// appendInet formats an address in the same way as java.net.InetAddress.getHostAddress. IPv6 addresses have eight
+// groups and are never shortened.
 func appendInet(dst, wire []byte) []byte {
 	switch len(wire) {
 	case 4:

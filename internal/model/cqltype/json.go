@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the JSON form of a value as in SELECT JSON. Null, NaN, the infinities, and an empty boolean become
-// JSON's null. Other empty values become empty strings.
+// AppendJSON appends the JSON form of a value, which SELECT JSON returns. Null, NaN, the infinities, and an empty
+// boolean become JSON's null. Other empty values become empty strings.
 func (t *Type) AppendJSON(dst, wire []byte) []byte {
 	switch {
 	case wire == nil || len(wire) == 0 && t.Kind == Boolean:
@@ -64,7 +64,8 @@ func appendJSONArray(dst []byte, t *Type, wire []byte) []byte {
 	return append(dst, ']')
 }
 
-// appendJSONMap encodes keys whose JSON form is not a string as JSON in a string.
+// appendJSONMap encodes the entries of a map. A key whose JSON form is not a string becomes a string that contains the
+// JSON form.
 func appendJSONMap(dst []byte, t *Type, wire []byte) []byte {
 	dst = append(dst, '{')
 	first := true
@@ -100,8 +101,8 @@ func appendJSONFields(dst []byte, t *Type, wire []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendJSONName appends the name of a column or field as a member name. A name with uppercase letters keeps its CQL
-// quotes.
+// appendJSONName appends the name of a column or field as a member name. A name with uppercase letters keeps its
+// double quotes.
 func appendJSONName(dst []byte, name string) []byte {
 	if name != strings.ToLower(name) {
 		name = `"` + name + `"`
@@ -111,15 +112,15 @@ func appendJSONName(dst []byte, name string) []byte {
 
 const upperHex = "0123456789ABCDEF"
 
-// Hollow reports whether a value is empty although its type has no empty value, such as blob_as_int(0x). Cassandra 5.0
-// calls such values empty.
+// Hollow reports whether a value is empty although its type has no empty value. An example is blob_as_int(0x).
+// Cassandra 5.0 calls such values empty.
 func (t *Type) Hollow(wire []byte) bool {
 	return wire != nil && len(wire) == 0 && t.Kind != Text && t.Kind != Ascii && t.Kind != Blob && t.Kind != Tuple &&
 		t.Kind != UDT
 }
 
-// AppendJSONString appends a quoted string with the escapes that Cassandra writes: only quotes, backslashes, and
-// control characters. Invalid UTF-8 becomes U+FFFD.
+// AppendJSONString appends a quoted string with Cassandra's escapes. It escapes only quotes, backslashes, and control
+// characters. Invalid UTF-8 becomes U+FFFD.
 func AppendJSONString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := 0; i < len(s); {

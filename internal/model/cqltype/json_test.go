@@ -233,8 +233,8 @@ func TestAppendJSONRecorded(t *testing.T) {
 	}
 }
 
-// TestJSONRoundTrip checks that AppendJSON produces valid JSON, and that FromJSON accepts it through this package's
-// parser and through encoding/json.
+// TestJSONRoundTrip checks that AppendJSON produces valid JSON. It also checks that FromJSON accepts this JSON after
+// this package's parser or encoding/json has parsed it.
 func TestJSONRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawType(t, 2)
@@ -263,8 +263,8 @@ func TestJSONRoundTrip(t *testing.T) {
 	})
 }
 
-// exactInJSON reports whether a value's JSON form is lossless. exactInJSON returns false for empty values, NaN,
-// decimals (which are converted to doubles), IPv4-mapped IPv6 addresses, and zero durations.
+// exactInJSON reports whether a value's JSON form is lossless. It returns false for empty values, NaN, decimals (which
+// are converted to doubles), IPv4-mapped IPv6 addresses, and zero durations.
 func exactInJSON(typ *Type, wire []byte) bool {
 	if len(wire) == 0 {
 		return wire == nil || typ.Kind == Text || typ.Kind == Ascii || typ.Kind == Blob

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// JSONObject is a parsed JSON object. JSONObject holds its members in order, each name once. Of several values for the
-// same name, the last value is stored at the position of the first.
+// JSONObject is a parsed JSON object. JSONObject holds its members in order and each name once. If a name has several
+// values, the object contains the last value at the position of the first.
 type JSONObject struct {
 	Names  []string
 	Values []any
@@ -31,7 +31,7 @@ func (o *JSONObject) Get(name string) (v any, ok bool) {
 	return nil, false
 }
 
-// JSONError reports that a text is not JSON. Its message, including the position, equals the message of Cassandra's
+// JSONError reports that a text is not JSON. The message, including the position, equals the message of Cassandra's
 // parser. Class is the Java exception. Older is the message of Cassandra 4.0, or empty if the messages are the same.
 type JSONError struct{ Class, Message, Older string }
 
@@ -57,8 +57,9 @@ const (
 // jsonDepthMax is the maximum nesting depth of arrays and objects.
 const jsonDepthMax = 500
 
-// ParseJSON parses the JSON value at the start of a text: nil, bool, string, json.Number, []any, or *JSONObject. As in
-// Cassandra, text after the value is ignored, and lone surrogates become question marks. Errors are *JSONError.
+// ParseJSON parses the JSON value at the start of a text. The result is nil, a bool, a string, a json.Number, a []any,
+// or a *JSONObject. As in Cassandra, text after the value is ignored, and lone surrogates become question marks.
+// Errors are of the type *JSONError.
 func ParseJSON(text string) (any, error) {
 	text = strings.ToValidUTF8(text, "\ufffd")
 	p := jackson(text)
@@ -78,11 +79,11 @@ func ParseJSON(text string) (any, error) {
 	return v, nil
 }
 
-// jsonBuilder builds the values of ParseJSON. jsonBuilder holds the arrays and objects around the next value. The
-// first element holds the result.
+// jsonBuilder builds the values of ParseJSON. It holds the arrays and objects around the next value. The first element
+// holds the result.
 type jsonBuilder []jsonContainer
 
-// jsonContainer is an array, or an object with the indexes of its names.
+// jsonContainer is an array, or an object with the indexes of its member names.
 type jsonContainer struct {
 	list   []any
 	object *JSONObject
@@ -141,8 +142,8 @@ func (b *jsonBuilder) Scalar(kind document.Kind, text string) {
 	}
 }
 
-// ParseJSONMap parses the object of INSERT .. JSON. It returns nil for JSON's null. Errors are *dberr.Invalid, with the
-// texts of Cassandra 4.0 if old is true.
+// ParseJSONMap parses the object of INSERT .. JSON. It returns nil for JSON's null. Errors are of the type
+// *dberr.Invalid. They have the texts of Cassandra 4.0 if old is true.
 func ParseJSONMap(text string, old bool) (*JSONObject, error) {
 	v, err := ParseJSON(text)
 	if err == nil {
@@ -220,8 +221,8 @@ func jsonErrorAt(format string, args ...any) error {
 	return &JSONError{Class: jsonParse, Message: fmt.Sprintf(format, args...)}
 }
 
-// eof returns an error about the end of the text. The Jackson version in Cassandra 4.0 counts the text three times
-// after looking for more input.
+// eof returns an error about the end of the text. The Jackson version in Cassandra 4.0 counts the length of the text
+// three times when it looks for more input.
 func (p jackson) eof(where string) error {
 	what := "Unexpected end-of-input" + where
 	return &JSONError{Class: jsonEOF, Message: what + p.at(len(p)), Older: what + p.at(3*len(p))}

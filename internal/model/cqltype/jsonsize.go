@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// These are the maximum sizes in bytes of a fixed-size value in JSON, including quotes. The sizes apply to numbers and
-// to other values such as timestamps, UUIDs, and long durations.
+// These are the maximum sizes in bytes of a fixed-size value in JSON, including quotes. The sizes apply to numbers,
+// and to other values such as timestamps, UUIDs, and long durations.
 const (
 	jsonNumber = 32
 	jsonOther  = 64
 )
 
 // JSONSize returns an upper bound for the number of bytes that AppendJSON appends. It is exact for texts. JSONSize
-// stops counting once the result exceeds most.
+// stops counting when the result exceeds most.
 func (t *Type) JSONSize(wire []byte, most int) int {
 	if len(wire) == 0 && t.Kind != UDT && t.Kind != Tuple {
 		return 4
@@ -37,7 +37,7 @@ func (t *Type) JSONSize(wire []byte, most int) int {
 		for k, v := range t.Entries(wire) {
 			key := t.Elems[0].JSONSize(k, most-size)
 			if !t.Elems[0].Kind.jsonString() {
-				key = 2*key + 2 // quotes are escaped in a text within a text
+				key = 2*key + 2 // a text within a text has escaped quotes
 			}
 			if size += 4 + key; size <= most {
 				size += t.Elems[1].JSONSize(v, most-size)

@@ -9,8 +9,8 @@ import (
 )
 
 // These are the markers of the key form. A value is encoded as a marker byte and a self-delimiting body. Concatenated
-// forms therefore compare, as bytes, like tuples of values. The form of fewer values is a prefix of all forms that
-// extend it.
+// forms therefore compare, as bytes, like tuples of values. The form of a tuple is a prefix of the forms of all tuples
+// that extend it.
 //
 //	marker   body
 //	01       -                               null
@@ -23,14 +23,14 @@ import (
 //	                                         nulls)
 //	04       bytes as for text               an invalid value: it is comparable and preserved, and never an error
 //
-// The descending form is the bitwise complement, except for a top-level null. The form of null is 01 in both orders, so
-// that null sorts first.
+// The descending form is the bitwise complement, except for a top-level null. The form of null is 01 in both orders,
+// so null sorts first.
 //
 // bytes.Compare of two forms returns the same result as Compare of the values. It returns the opposite result if the
-// forms are descending and neither value is null. Values that compare equal therefore have the same form. In Cassandra,
-// such values are the same clustering key. Reading a form returns a normalized value. Normalization removes trailing
-// zeros after the decimal point, shortens varints, pads tuples with nulls, and uses the canonical NaN and booleans. All
-// other values are returned unchanged.
+// forms are descending and neither value is null. Values that compare equal therefore have the same form. In
+// Cassandra, these values are the same clustering key. A reader of a form gets a normalized value. Normalization
+// removes trailing zeros after the decimal point, shortens varints, pads tuples with nulls, and uses the canonical NaN
+// and the canonical booleans. All other values are unchanged.
 const (
 	keyEnd   = 0x00
 	keyNull  = 0x01
@@ -109,7 +109,7 @@ func appendEscaped(dst, v []byte) []byte {
 }
 
 func appendElementKeys(dst []byte, t *Type, wire []byte) []byte {
-	end := len(dst) // after the last component that is not null
+	end := len(dst) // after the last non-null component
 	c := t.walk(wire)
 	for i := 0; ; i++ {
 		v, more := c.next()
@@ -117,7 +117,7 @@ func appendElementKeys(dst []byte, t *Type, wire []byte) []byte {
 			break
 		}
 		dst = appendKey(dst, t.elemType(i), v)
-		if v != nil || t.IsCollection() { // an element of a vector is never null
+		if v != nil || t.IsCollection() { // a vector has no null elements
 			end = len(dst)
 		}
 	}
@@ -188,8 +188,8 @@ func (r *keyReader) escaped(dst []byte, skip bool) ([]byte, bool) {
 	}
 }
 
-// ReadKey reads one key form from src and appends the wire value to dst. The result wire contains only the value, or is
-// nil for null. wire has the remaining capacity of dst, so that a caller with several values can pass wire[len(wire):]
+// ReadKey reads one key form from src and appends the wire value to dst. The result wire contains only the value. It
+// is nil for null. wire has the remaining capacity of dst, so a caller with several values can pass wire[len(wire):]
 // as the next dst.
 func (t *Type) ReadKey(dst, src []byte, desc bool) (wire, rest []byte, err error) {
 	r := keyReader{src: src, mask: maskOf(desc)}
@@ -321,7 +321,7 @@ func (t *Type) SkipKey(src []byte, desc bool) (rest []byte, err error) {
 	return r.src, nil
 }
 
-// nullFirst reports whether src starts with the form of null in a descending column, which is not complemented.
+// nullFirst reports whether src starts with the form of null in a descending column. This form is not complemented.
 func nullFirst(src []byte, desc bool) bool { return desc && len(src) > 0 && src[0] == keyNull }
 
 func (r *keyReader) skipKey(t *Type) bool {
@@ -367,7 +367,7 @@ func (r *keyReader) skipKey(t *Type) bool {
 }
 
 // AfterPrefix returns the smallest byte string that is greater than every string with the prefix. AfterPrefix returns
-// nil if the prefix contains only FF bytes. It modifies prefix in place and returns part of the same slice.
+// nil if the prefix contains only FF bytes. It modifies prefix in place and returns a slice of prefix.
 func AfterPrefix(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {

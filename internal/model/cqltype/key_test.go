@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestKeyOrder checks that key forms compare like values, ascending and descending, and that null is first in both
-// orders.
+// TestKeyOrder checks that key forms compare in the same order as values, ascending and descending. Null must be first
+// in both orders.
 func TestKeyOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawType(t, 2)
@@ -34,7 +34,7 @@ func TestKeyOrder(t *testing.T) {
 }
 
 // TestNullForm pins the stored form of null, which occurs in the clustering keys of compact tables. It is the byte 01
-// in both orders. The form that older builds wrote for null in a descending column can still be read.
+// in both orders. A build must still be able to read the form that older builds wrote for null in a descending column.
 func TestNullForm(t *testing.T) {
 	typ := Native(Int)
 	for _, desc := range []bool{false, true} {
@@ -57,8 +57,8 @@ func drawOrNull(t *rapid.T, typ *Type) []byte {
 	return drawValue(t, typ)
 }
 
-// TestKeyRoundTrip checks that a key form is self-delimiting, and that reading it returns an equal value with the same
-// form. A normalized value is returned unchanged.
+// TestKeyRoundTrip checks that a key form is self-delimiting. Reading the form must return an equal value with the
+// same form. A normalized value must be returned unchanged.
 func TestKeyRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := drawType(t, 2)
@@ -170,8 +170,8 @@ func TestRecordedOrder(t *testing.T) {
 	}
 }
 
-// TestEqualValuesShareAKey checks values that are the same clustering key in Cassandra although their bytes differ, and
-// the result of reading the key.
+// TestEqualValuesShareAKey checks values that are the same clustering key in Cassandra although their bytes differ. It
+// also checks the value that is read from the key.
 func TestEqualValuesShareAKey(t *testing.T) {
 	for _, c := range []struct {
 		typ        *Type
@@ -180,7 +180,7 @@ func TestEqualValuesShareAKey(t *testing.T) {
 		{Native(Decimal), "000000010a", "0000000264", "0000000001"}, // 1.0 and 1.00 become 1
 		{Native(Decimal), "ffffffff01", "000000000a", "000000000a"}, // 1E+1 and 10 become 10
 		{Native(Decimal), "0000000500", "0000000000", "0000000000"}, // 0.00000 and 0 become 0
-		// the value has too many zeros to write it without an exponent
+		// The value has too many zeros for a form without an exponent.
 		{Native(Decimal), "fffff1f701", "fffff1f800000a", "fffff1f701"},
 		{Native(Varint), "00000005", "05", "05"},
 		{Native(Varint), "ffff80", "80", "80"},
@@ -199,7 +199,7 @@ func TestEqualValuesShareAKey(t *testing.T) {
 	}
 }
 
-// TestKeysOfExactTypes checks that values of types other than numeric and composed types are returned unchanged.
+// TestKeysOfExactTypes checks that values of types other than numeric and composed types do not change.
 func TestKeysOfExactTypes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := Native(rapid.SampledFrom([]Kind{Ascii, Bigint, Blob, Date, Duration, Inet, Int, Smallint, Text, Time,
@@ -212,7 +212,7 @@ func TestKeysOfExactTypes(t *testing.T) {
 	})
 }
 
-// TestReadKeyReusesDst checks that several values can be read into one buffer.
+// TestReadKeyReusesDst checks that one buffer can hold several values.
 func TestReadKeyReusesDst(t *testing.T) {
 	key := Native(Int).AppendKey(Native(Text).AppendKey(nil, []byte("a\x00b"), true), []byte{0, 0, 0, 7}, false)
 	buf := make([]byte, 0, 64)
@@ -231,8 +231,8 @@ func TestReadKeyReusesDst(t *testing.T) {
 	}
 }
 
-// FuzzKey checks that reading and skipping never panic and agree with each other. The test also checks that accepted
-// bytes produce a value whose key can be read again.
+// FuzzKey checks that reading and skipping never panic and that they agree with each other. The test also checks that
+// accepted bytes produce a value whose key can be read again.
 func FuzzKey(f *testing.F) {
 	for kind := Ascii; kind <= Varint; kind++ {
 		f.Add(uint8(kind), false, Native(kind).AppendKey(nil, []byte{0, 0, 0, 1, 5, 0, 7, 8}, false))

@@ -89,9 +89,10 @@ func skipVarintKey(r *keyReader) bool {
 	return true
 }
 
-// These bytes are the signs of decimals in keys. A decimal is 0.ddd multiplied by a power of 10. The first and the last
-// digit are not zero. It is encoded as a sign, the exponent as a varint key, and the digits in pairs, each from 1 to
-// 100, terminated by 0. For a negative number, everything after the sign is complemented.
+// These bytes are the signs of decimals in keys. A decimal is 0.ddd multiplied by a power of 10. The first and the
+// last digit are not zero. A decimal is encoded as a sign, the exponent as a varint key, and the digits in pairs. Each
+// pair is a number from 1 to 100, and 0 ends the digits. For a negative number, all bytes after the sign are
+// complemented.
 const (
 	signNegative = 0x10
 	signZero     = 0x20
@@ -187,7 +188,7 @@ func skipDecimalKey(r *keyReader) bool {
 // negative scale.
 const plainZerosMax = 64
 
-// value returns the number with a scale of at least 0 if that form is short enough.
+// value returns the number with a scale of at least 0. ok is false if that form is too long.
 func (d normal) value() (DecimalValue, bool) {
 	if d.sign == 0 {
 		return DecimalValue{Unscaled: newInt(0)}, true

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestLongNumbers checks that numbers that take too long to format are rejected, both as bytes and as text. The longest
-// number that is accepted as text must also be accepted as bytes.
+// TestLongNumbers checks that numbers that take too long to format are rejected. The numbers are given as bytes and as
+// text. The longest number that is accepted as text must also be accepted as bytes.
 func TestLongNumbers(t *testing.T) {
 	varint, decimal := Native(Varint), Native(Decimal)
 	for _, c := range []struct {

@@ -59,8 +59,8 @@ func Native(k Kind) *Type {
 	return natives[k].typ
 }
 
-// ByName returns the native type with the given CQL name, in any case. The name "varchar" is an alias of text. It
-// returns nil if the name is unknown.
+// ByName returns the native type with the given CQL name. The case of the name does not matter. The name "varchar" is
+// an alias of text. ByName returns nil if the name is unknown.
 func ByName(name string) *Type {
 	return nativeByName[strings.ToLower(name)]
 }
@@ -74,7 +74,7 @@ func SetOf(elem *Type) *Type { return &Type{Kind: Set, Elems: []*Type{elem}} }
 // MapOf returns the type map<key, value>, which is not frozen.
 func MapOf(key, value *Type) *Type { return &Type{Kind: Map, Elems: []*Type{key, value}} }
 
-// TupleOf returns tuple<elems...>. Every tuple is frozen, including its elements.
+// TupleOf returns tuple<elems...>. Every tuple is frozen, and so are its elements.
 func TupleOf(elems ...*Type) *Type {
 	return &Type{Kind: Tuple, Frozen: true, Elems: freezeAll(elems)}
 }
@@ -131,7 +131,7 @@ func (t *Type) Equal(o *Type) bool {
 	return slices.Equal(t.Fields, o.Fields) && slices.EqualFunc(t.Elems, o.Elems, (*Type).Equal)
 }
 
-// References reports whether the type is, or contains, the user-defined type keyspace.name.
+// References reports whether the type is or contains the user-defined type keyspace.name.
 func (t *Type) References(keyspace, name string) bool {
 	if t.Kind == UDT && t.Keyspace == keyspace && t.Name == name {
 		return true
@@ -139,7 +139,7 @@ func (t *Type) References(keyspace, name string) bool {
 	return slices.ContainsFunc(t.Elems, func(e *Type) bool { return e.References(keyspace, name) })
 }
 
-// Contains reports whether the type has a kind, or has a component with this kind, at any depth.
+// Contains reports whether the type or any nested component has the given kind.
 func (t *Type) Contains(k Kind) bool {
 	return t.Kind == k || slices.ContainsFunc(t.Elems, func(e *Type) bool { return e.Contains(k) })
 }
@@ -147,8 +147,8 @@ func (t *Type) Contains(k Kind) bool {
 // FieldIndex returns the index of a field of a UDT, or -1 if the field does not exist.
 func (t *Type) FieldIndex(name string) int { return slices.Index(t.Fields, name) }
 
-// String returns the CQL text of the type as in system_schema.columns, such as frozen<list<int>> or frozen<tuple<int,
-// text>>. A UDT is formatted as its name without the keyspace.
+// String returns the CQL text of the type in the form of system_schema.columns, such as frozen<list<int>> or
+// frozen<tuple<int, text>>. The text of a UDT is its name without the keyspace.
 func (t *Type) String() string { return string(appendName(nil, t)) }
 
 func appendName(dst []byte, t *Type) []byte {
@@ -252,7 +252,7 @@ var reserved = func() map[string]bool {
 	return m
 }()
 
-// QuoteName returns an identifier as CQL text. The text has double quotes if it would otherwise be read differently.
+// QuoteName returns an identifier as CQL text. The text has double quotes if CQL would otherwise parse it differently.
 func QuoteName(name string) string {
 	plain := name != "" && name[0] >= 'a' && name[0] <= 'z' && !reserved[name]
 	for i := 0; plain && i < len(name); i++ {

@@ -4,7 +4,8 @@ package cqltype
 
 import "testing"
 
-// TestNames compares the texts of types with system_schema, and their classes with Cassandra's syntax.
+// TestNames compares the texts of types with system_schema. It also compares the types' classes with Cassandra's
+// syntax.
 func TestNames(t *testing.T) {
 	const m = "org.apache.cassandra.db.marshal."
 	point := UDTOf("ks", "point", []string{"x", "y"}, []*Type{Native(Int), ListOf(Native(Int)).Freeze()})
@@ -48,7 +49,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestFrozenness checks which types are stored as several cells, and that freezing includes nested types.
+// TestFrozenness checks which types are stored as several cells. It also checks that freezing includes nested types.
 func TestFrozenness(t *testing.T) {
 	inner := SetOf(Native(Int))
 	open := MapOf(Native(Int), inner)

@@ -70,7 +70,7 @@ func (k Kind) Float64(wire []byte) (v float64, ok bool) {
 	return 0, false
 }
 
-// FromFloat64 encodes a double, or a float after rounding v. Every NaN becomes Java's NaN.
+// FromFloat64 encodes a double, or a float after it has rounded v. Every NaN becomes Java's NaN.
 func (k Kind) FromFloat64(v float64) []byte {
 	if k == Float {
 		if v != v {
@@ -99,7 +99,7 @@ func DecodeVarint(wire []byte) *big.Int {
 	return v
 }
 
-// EncodeVarint encodes a varint in the minimum number of bytes, at least one.
+// EncodeVarint encodes a varint in the minimum number of bytes. The result has at least one byte.
 func EncodeVarint(v *big.Int) []byte { return appendVarint(nil, v) }
 
 func appendVarint(dst []byte, v *big.Int) []byte {
@@ -151,7 +151,7 @@ const (
 	digitsMax = 39_456
 )
 
-// ParseDecimal parses the text of a decimal like java.math.BigDecimal, such as 1.10, -.5, or 1E+30.
+// ParseDecimal parses the text of a decimal, such as 1.10, -.5, or 1E+30, in the same way as java.math.BigDecimal.
 func ParseDecimal(s string) (d DecimalValue, ok bool) {
 	mantissa, exponent := s, int64(0)
 	if i := strings.IndexAny(s, "eE"); i >= 0 {
@@ -185,8 +185,8 @@ func isDigits(s string) bool {
 	return s != ""
 }
 
-// String formats the number like java.math.BigDecimal: plain, or with an exponent if the scale is negative or the
-// number is small.
+// String formats the number in the same way as java.math.BigDecimal. The text has an exponent if the scale is negative
+// or the number is small.
 func (d DecimalValue) String() string {
 	digits := d.Unscaled.String()
 	sign := ""

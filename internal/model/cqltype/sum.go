@@ -8,11 +8,11 @@ import (
 	"math/big"
 )
 
-// ScaleGapMax is the maximum difference between the scales of two decimals that are converted to the same scale. The
-// limit prevents a short number from expanding to gigabytes.
+// ScaleGapMax is the maximum difference between the scales of two decimals that are converted to the same scale.
+// Without the limit, a short number could expand to gigabytes.
 const ScaleGapMax = 20_000
 
-// Sums reports whether Sum supports the type. It supports texts, and numbers other than counters.
+// Sums reports whether Sum supports the type. It supports texts and all numbers except counters.
 func (k Kind) Sums() bool {
 	switch k {
 	case Tinyint, Smallint, Int, Bigint, Varint, Float, Double, Decimal, Text, Ascii:
@@ -22,7 +22,7 @@ func (k Kind) Sums() bool {
 }
 
 // Sum adds two numbers of the kind, or concatenates two texts. Integers wrap around at their width. An empty number is
-// treated as null, and its sum with any number is nil. ok is false if the sum would be too long for the kind, or if the
+// treated as null, and its sum with any number is nil. ok is false if the sum would be too long for the kind or if the
 // kind is not supported.
 func (k Kind) Sum(a, b []byte) (sum []byte, ok bool) {
 	switch k {
@@ -85,7 +85,7 @@ func AlignDecimals(x, y DecimalValue) (a, b *big.Int, scale int32, ok bool) {
 	return rescaled(x, scale), rescaled(y, scale), scale, true
 }
 
-// rescaled returns the unscaled value of a decimal at a scale that is at least its own.
+// rescaled returns the unscaled value of a decimal at a larger or equal scale.
 func rescaled(d DecimalValue, scale int32) *big.Int {
 	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale-d.Scale)), nil)
 	return power.Mul(power, d.Unscaled)

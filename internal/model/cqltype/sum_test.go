@@ -4,8 +4,8 @@ package cqltype
 
 import "testing"
 
-// TestSum checks the sums of all types. Integers wrap around, floats are added at their own width, decimals keep the
-// larger scale, and texts are concatenated. An empty number is null, and a sum that is too long is rejected.
+// TestSum checks the sums of all types. Integers wrap around, floats are added at their own width, and decimals keep
+// the larger scale. Texts are concatenated. An empty number is null, and a sum that is too long is rejected.
 func TestSum(t *testing.T) {
 	const tooFar = "1E-30000"
 	for _, c := range []struct {

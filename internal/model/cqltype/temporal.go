@@ -16,8 +16,8 @@ const dateEpoch = 1 << 31
 
 const secondsPerDay = 86400
 
-// isInteger reports whether the text consists of an optional minus and digits. A text that is an integer is the raw
-// value of the type.
+// isInteger reports whether the text consists of an optional minus sign and digits. A text that is an integer is the
+// raw value of the type.
 func isInteger(s string) bool { return isDigits(strings.TrimPrefix(s, "-")) }
 
 // A scanner reads a date or time from the start of a text.
@@ -26,7 +26,7 @@ type scanner struct {
 	bad  bool
 }
 
-// digits reads a number of at least least and at most most digits.
+// digits reads a number with least to most digits.
 func (s *scanner) digits(least, most int) int {
 	n := 0
 	for n < len(s.rest) && n < most && s.rest[n] >= '0' && s.rest[n] <= '9' {
@@ -56,7 +56,7 @@ func (s *scanner) expect(c byte) {
 	}
 }
 
-// date reads a year, a month, and a day. The year has four digits, or more digits with a sign.
+// date reads a year, a month, and a day. The year has either four digits, or a sign and more than four digits.
 func (s *scanner) date() (year, month, day int) {
 	switch {
 	case s.accept('-'):
@@ -83,12 +83,12 @@ func daysIn(year, month int) int {
 // daysSinceEpoch is exact for every year that date accepts.
 func daysSinceEpoch(year, month, day int) int64 {
 	seconds := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC).Unix()
-	return seconds / secondsPerDay // midnight, so the remainder is 0
+	return seconds / secondsPerDay // the time is midnight, so the remainder is 0
 }
 
 // looseDate reads the date of a timestamp. As in Cassandra, each number may have up to nine digits if a time of day
-// follows. Without a time, the date must have the form that date accepts. strict reports whether the date has that
-// form.
+// follows. Without a time of day, the date must have the form that date accepts. strict reports whether the date has
+// that form.
 func (s *scanner) looseDate() (year, month, day int, strict bool) {
 	exact := *s
 	exact.date()
@@ -110,7 +110,8 @@ func (s *scanner) looseDate() (year, month, day int, strict bool) {
 	return year, month, day, strict
 }
 
-// clock reads HH:mm with optional seconds and fraction, in nanoseconds. The time 24:00 is the end of the day.
+// clock reads HH:mm with optional seconds and an optional fraction, and returns nanoseconds. The time 24:00 is the end
+// of the day.
 func (s *scanner) clock() int64 {
 	hour := s.digits(1, 9)
 	s.expect(':')
@@ -128,7 +129,7 @@ func (s *scanner) clock() int64 {
 	return int64(hour)*nanosPerHour + int64(minute)*nanosPerMinute + int64(second)*nanosPerSecond + int64(nanos)
 }
 
-// fraction reads the digits after a decimal point, from least to nine digits, and returns nanoseconds.
+// fraction reads least to nine digits after a decimal point, and returns nanoseconds.
 func (s *scanner) fraction(least int) int {
 	before := len(s.rest)
 	nanos := s.digits(least, 9)
@@ -138,9 +139,9 @@ func (s *scanner) fraction(least int) int {
 	return nanos
 }
 
-// zone reads the rest of the text as a time zone. The rest is empty (UTC), Z, an offset (+hh, +hhmm, or +hh:mm) after
-// an optional space, or a space and a name such as EST, GMT+01:00, or Europe/Oslo. It returns a named zone, or an
-// offset in seconds.
+// zone reads the rest of the text as a time zone. The rest can be empty (UTC), Z, or an offset (+hh, +hhmm, or +hh:mm)
+// after an optional space. It can also be a space and a name such as EST, GMT+01:00, or Europe/Oslo. It returns a
+// named zone, or an offset in seconds.
 func (s *scanner) zone() (offset int, named *time.Location) {
 	if s.rest == "" {
 		return 0, nil
@@ -222,7 +223,7 @@ func ParseTimestamp(text string) (int64, error) {
 	if seconds < first || seconds > last || seconds == first && millis < 192 || seconds == last && millis > 807 {
 		return 0, dberr.Invalidf("Unable to parse a date/time from '%s'", text)
 	}
-	return seconds*1000 + millis, nil // in the first second, the product overflows but the sum is right
+	return seconds*1000 + millis, nil // the product may overflow in the first second, but the sum is correct
 }
 
 // parseDate parses the text of a date and returns its wire number. The text is either the number itself or a date in
@@ -305,7 +306,7 @@ func appendPadded(dst []byte, v int64, width int) []byte {
 	return append(dst, digits...)
 }
 
-// appendDate appends a date in ISO form. Years of more than four digits have a sign.
+// appendDate appends a date in ISO form. Years with more than four digits have a sign.
 func appendDate(dst []byte, days int64) []byte {
 	year, month, day := time.Unix(days*secondsPerDay, 0).UTC().Date()
 	if year > 9999 {
@@ -320,7 +321,7 @@ func appendCivil(dst []byte, year int, month time.Month, day int) []byte {
 	return appendPadded(dst, int64(day), 2)
 }
 
-// appendTime appends hh:mm:ss.nnnnnnnnn, always with the fraction.
+// appendTime appends hh:mm:ss.nnnnnnnnn. The fraction is always present.
 func appendTime(dst []byte, nanos int64) []byte {
 	dst = append(appendPadded(dst, nanos/nanosPerHour, 2), ':')
 	dst = append(appendPadded(dst, nanos/nanosPerMinute%60, 2), ':')
@@ -328,8 +329,8 @@ func appendTime(dst []byte, nanos int64) []byte {
 	return appendPadded(dst, nanos%nanosPerSecond, 9)
 }
 
-// appendTimestamp appends yyyy-mm-dd, a separator, hh:mm:ss.mmm, and the suffix, in UTC. Years of more than four digits
-// have a sign. ParseTimestamp accepts all of these texts.
+// appendTimestamp appends a timestamp in UTC. It appends yyyy-mm-dd, a separator, hh:mm:ss.mmm, and the suffix. Years
+// with more than four digits have a sign. ParseTimestamp accepts all of these texts.
 func appendTimestamp(dst []byte, millis int64, separator byte, suffix string) []byte {
 	t := time.UnixMilli(millis).UTC()
 	year, month, day := t.Date()

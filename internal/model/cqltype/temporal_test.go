@@ -77,7 +77,7 @@ func TestTimestampTexts(t *testing.T) {
 		2011-07-03+01                      | 1309647600000`)
 }
 
-// zoneTexts are time zone names in July 2011, from Cassandra 5.0.5.
+// zoneTexts lists time zone names and their meaning in July 2011 in Cassandra 5.0.5.
 const zoneTexts = `
 		2011-07-03 04:05:06 GMT                | 1309665906000
 		2011-07-03 04:05:06 UTC                | 1309665906000
@@ -143,8 +143,8 @@ func TestZonesWithoutTheHost(t *testing.T) {
 	}
 }
 
-// TestTimestampTextsOfIlion checks texts that only one of Ilion and Cassandra 5.0.5 accepts. Some of them contain zone
-// names that represent several regions.
+// TestTimestampTextsOfIlion checks texts that only one of Ilion and Cassandra 5.0.5 accepts. Some of these texts
+// contain zone names that represent several regions.
 func TestTimestampTextsOfIlion(t *testing.T) {
 	check(t, Timestamp, `
 		+10000-01-01 00:00:00.000Z    | 253402300800000
@@ -222,7 +222,7 @@ func TestInetTexts(t *testing.T) {
 	}
 }
 
-// check parses texts of a type and compares the results as numbers.
+// check parses texts of a type and compares the results, which are numbers.
 func check(t *testing.T, kind Kind, texts string) {
 	t.Helper()
 	for _, line := range lines(texts) {

@@ -49,12 +49,12 @@ func timeUUID(ticks int64, low uint64) (u [16]byte) {
 	return u
 }
 
-// MinTimeUUID returns the smallest timeuuid of a millisecond since the epoch, like minTimeuuid().
+// MinTimeUUID returns the smallest timeuuid of a millisecond since the epoch, in the same way as minTimeuuid().
 func MinTimeUUID(unixMillis int64) [16]byte {
 	return timeUUID(unixMillis*ticksPerMilli, 0x8080808080808080)
 }
 
-// MaxTimeUUID returns the greatest timeuuid of a millisecond since the epoch, like maxTimeuuid().
+// MaxTimeUUID returns the greatest timeuuid of a millisecond since the epoch, in the same way as maxTimeuuid().
 func MaxTimeUUID(unixMillis int64) [16]byte {
 	return timeUUID((unixMillis+1)*ticksPerMilli-1, 0x7f7f7f7f7f7f7f7f)
 }
@@ -74,7 +74,8 @@ func TimeUUIDMillis(u [16]byte) int64 {
 	return millis
 }
 
-// TimeUUIDs generates version 1 UUIDs, each greater than the previous UUID. It is safe for concurrent use.
+// TimeUUIDs generates version 1 UUIDs. Each UUID is greater than the previous UUID. A TimeUUIDs is safe for concurrent
+// use.
 type TimeUUIDs struct {
 	low  uint64 // the clock sequence and the node
 	mu   sync.Mutex
@@ -89,8 +90,8 @@ func NewTimeUUIDs(node [6]byte, clockSequence uint16) *TimeUUIDs {
 	return &TimeUUIDs{low: binary.BigEndian.Uint64(low[:])}
 }
 
-// Next returns a UUID with the given time, or with the earliest later time that makes it greater than the previous
-// UUID.
+// Next returns a UUID with the given time. If this UUID is not greater than the previous UUID, Next uses the earliest
+// later time.
 func (g *TimeUUIDs) Next(unixNanos int64) [16]byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -52,8 +52,8 @@ func TestTimeUUIDBounds(t *testing.T) {
 	})
 }
 
-// TestTimeUUIDsIncrease checks that UUIDs are unique and, for each caller, increasing, even if the clock does not
-// advance.
+// TestTimeUUIDsIncrease checks that UUIDs are unique and, for each caller, increasing. This must be true even if the
+// clock does not advance.
 func TestTimeUUIDsIncrease(t *testing.T) {
 	source := NewTimeUUIDs([6]byte{1}, 7)
 	var mu sync.Mutex

@@ -30,7 +30,7 @@ func (t *Type) Validate(wire []byte) error {
 	return t.Kind.validate(wire)
 }
 
-// validate is Type.Validate for values without components.
+// validate implements Type.Validate for values without components.
 func (k Kind) validate(wire []byte) error {
 	n := len(wire)
 	switch k {
@@ -159,7 +159,7 @@ func validateMap(t *Type, wire []byte) error {
 func validateTuple(t *Type, wire []byte) error {
 	for i, e := range t.Elems {
 		if len(wire) == 0 {
-			return nil // fewer fields than declared are allowed, because fields can be added later
+			return nil // a value may have fewer fields than its type, because fields can be added later
 		}
 		name := "component"
 		if t.Kind == UDT {
@@ -191,8 +191,8 @@ func validateTuple(t *Type, wire []byte) error {
 	return nil
 }
 
-// validJavaUTF8 also accepts the bytes that Cassandra's validator accepts in addition to valid UTF-8: C0 80 for NUL,
-// and encoded surrogates.
+// validJavaUTF8 accepts valid UTF-8 and the additional bytes that Cassandra's validator accepts. These are C0 80 for
+// NUL, and encoded surrogates.
 func validJavaUTF8(b []byte) bool {
 	for len(b) > 0 {
 		if r, n := utf8.DecodeRune(b); r != utf8.RuneError || n > 1 {

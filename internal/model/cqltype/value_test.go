@@ -106,8 +106,8 @@ func TestValidateTexts(t *testing.T) {
 	}
 }
 
-// FuzzValidate checks that no function panics for valid or invalid bytes, and that valid values can be formatted and
-// compared.
+// FuzzValidate checks that no function panics for valid or invalid bytes. Valid values must be formattable and
+// comparable.
 func FuzzValidate(f *testing.F) {
 	for kind := Ascii; kind <= UDT; kind++ {
 		f.Add(uint8(kind), unhex("00000001000000040000000100000001ff"), unhex("0000000400000001ffffffff"))

@@ -12,14 +12,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// VectorOf returns vector<elem, dimension>, a sequence of dimension elements that are not null. It is a single value,
-// so its elements are frozen. The dimension is at least 1.
+// VectorOf returns vector<elem, dimension>, which is a sequence of non-null elements. A vector is a single value, so
+// its elements are frozen. The dimension is at least 1.
 func VectorOf(elem *Type, dimension int) *Type {
 	return &Type{Kind: Vector, Elems: []*Type{elem.Freeze()}, Dimension: dimension}
 }
 
-// fixedWidth returns the length, in bytes, of every value of a fixed-length type, or 0 for other types. It follows
-// Cassandra, which treats the narrow integers, date, and time as variable-length.
+// fixedWidth returns the length, in bytes, of every value of a fixed-length type, or 0 for other types. Like
+// Cassandra, it treats the narrow integers, date, and time as variable-length.
 func (t *Type) fixedWidth() int {
 	switch t.Kind {
 	case Boolean:
@@ -44,8 +44,8 @@ const (
 	lengthsVint = -1 // an unsigned vint before each value
 )
 
-// elements returns a cursor over a vector. Elements of a fixed width are concatenated. Each other element is preceded
-// by its length.
+// elements returns a cursor over a vector. Elements with a fixed width are concatenated. Each other element is
+// preceded by its length.
 func (t *Type) elements(wire []byte) cursor {
 	c := cursor{rest: wire, left: t.Dimension, lengths: lengthsVint}
 	if w := t.Elems[0].fixedWidth(); w > 0 {
@@ -122,7 +122,7 @@ func (r *keyReader) readVectorKey(t *Type, dst []byte) ([]byte, bool) {
 }
 
 // readUvint decodes one of Cassandra's unsigned variable-length integers. The number of leading 1 bits in the first
-// byte is the number of bytes that follow.
+// byte equals the number of bytes that follow.
 func readUvint(b []byte) (u uint64, rest []byte, ok bool) {
 	if len(b) == 0 {
 		return 0, nil, false
@@ -150,8 +150,8 @@ func appendUvint(dst []byte, u uint64) []byte {
 	return dst
 }
 
-// ParseJavaClass parses the class that represents a vector, or the element type of a vector, on the wire.
-// ParseJavaClass returns nil if the class has no CQL name or if classes are nested too deeply.
+// ParseJavaClass parses the class that represents a vector or the element type of a vector on the wire. ParseJavaClass
+// returns nil if the class has no CQL name or if classes are nested too deeply.
 func ParseJavaClass(class string) *Type {
 	p := classParser{text: class}
 	t := p.typ(0)
@@ -213,7 +213,7 @@ func (p *classParser) typ(depth int) *Type {
 	return checkedClass(t)
 }
 
-// checkedClass checks the number of parameters, and freezes the parameter of FrozenType(..), which has no kind.
+// checkedClass checks the number of parameters. It freezes the parameter of FrozenType(..), which has no kind.
 func checkedClass(t *Type) *Type {
 	want := map[Kind]int{0: 1, List: 1, Set: 1, Map: 2, Vector: 1}
 	if n, ok := want[t.Kind]; ok && n != len(t.Elems) || t.Kind == Vector && t.Dimension == 0 {

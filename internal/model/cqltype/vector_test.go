@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestVectors checks the wire form, text, class, and validity of vectors against Cassandra 5.0.5. Elements of a fixed
-// width are concatenated. Each other element is preceded by its length, even if all values of the type have the same
-// length.
+// TestVectors checks the wire form, text, class, and validity of vectors against Cassandra 5.0.5. Elements with a
+// fixed width are concatenated. Each other element is preceded by its length, even if all values of the type have the
+// same length.
 func TestVectors(t *testing.T) {
 	for _, c := range []struct {
 		typ        *Type
@@ -66,8 +66,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestVectorInvariants checks that any valid vector can be split and reassembled, and that truncated bytes are
-// invalid.
+// TestVectorInvariants checks that any valid vector can be split and reassembled. Truncated bytes must be invalid.
 func TestVectorInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		typ := VectorOf(drawType(t, 2), rapid.IntRange(1, 4).Draw(t, "dimension"))

@@ -5,22 +5,22 @@ package cqltype
 import (
 	"archive/zip"
 	"bytes"
-	_ "embed" // for zoneinfo.zip
+	_ "embed" // embeds zoneinfo.zip
 	"io"
 	"strings"
 	"sync"
 	"time"
 )
 
-// zoneinfo is the time zone database (public domain), a copy of lib/time/zoneinfo.zip in the Go distribution. The
-// host's time zone database is not used, because a statement must have the same effect on every node. To update the
-// copy, copy the file again from a newer Go distribution.
+// zoneinfo is the time zone database (public domain). It is a copy of lib/time/zoneinfo.zip in the Go distribution.
+// The host's time zone database is not used, because a statement must have the same effect on every node. To update
+// the copy, copy the file from a newer Go distribution.
 //
 //go:embed zoneinfo.zip
 var zoneinfo []byte
 
-// abbreviations are the short names that Cassandra resolves as regions. EST in July therefore is daylight saving time
-// in New York. Ambiguous names such as IST and BST are omitted.
+// abbreviations are the short names that Cassandra resolves as regions. For example, EST in July is daylight saving
+// time in New York. Ambiguous names such as IST and BST are omitted.
 var abbreviations = func() map[string]string {
 	m := map[string]string{}
 	for _, line := range strings.Split(`America/New_York: EST EDT
@@ -75,7 +75,7 @@ var zoneFiles = sync.OnceValue(func() map[string]*zip.File {
 	return files
 })
 
-// zones caches loaded locations, at most one per file in zoneFiles.
+// zones caches loaded locations. It holds at most one location per file in zoneFiles.
 var zones sync.Map // maps string to *time.Location
 
 // zoneNamed returns the zone with a name such as Europe/Oslo or EST, or nil. Names are case-sensitive.

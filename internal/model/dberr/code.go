@@ -4,8 +4,8 @@ package dberr
 
 import "reflect"
 
-// coded maps codes to the errors that consist only of a message. Nodes send each other the codes, which must not
-// change. Invalid.Missing is not sent.
+// coded maps codes to error types that consist only of a message. Nodes exchange the codes, which must not change.
+// Nodes do not exchange Invalid.Missing.
 var coded = map[byte]func(message string) error{
 	32: func(m string) error { return &Server{m} },
 	33: func(m string) error { return &Protocol{m} },
@@ -30,7 +30,7 @@ var codes = func() map[reflect.Type]byte {
 // an error contains more information and has no code.
 func CodeOf(err error) byte { return codes[reflect.TypeOf(err)] }
 
-// WithCode returns the error with a code and a message, or nil for an unknown code.
+// WithCode returns the error with the given code and message, or nil for an unknown code.
 func WithCode(code byte, message string) error {
 	if e := coded[code]; e != nil {
 		return e(message)

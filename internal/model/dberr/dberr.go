@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package dberr defines the errors that clients can see, independent of any protocol. Each protocol (CQL, HTTP) maps
-// them to its own codes in one file. This package does not define internal errors that clients do not see. Such errors
-// are sentinel errors of the packages that return them.
+// them to its own codes in one file. This package does not define internal errors. Internal errors are sentinel errors
+// of the packages that return them.
 package dberr
 
 import (
@@ -40,7 +40,7 @@ func (c Consistency) String() string {
 	return fmt.Sprintf("CONSISTENCY(%d)", uint16(c))
 }
 
-// ParseConsistency returns the level with a name, in any case.
+// ParseConsistency returns the level with the given name. The case of the name does not matter.
 func ParseConsistency(name string) (Consistency, bool) {
 	for l := Any; l <= LocalOne; l++ {
 		if strings.EqualFold(l.String(), name) {
@@ -67,8 +67,8 @@ type (
 	Unauthorized struct{ Message string }
 	// Syntax is a statement that cannot be parsed.
 	Syntax struct{ Message string }
-	// Invalid is a statement that can be parsed but is not valid, or an unsuitable value. Missing means that the
-	// statement names a keyspace or a table that does not exist.
+	// Invalid is an unsuitable value, or a statement that can be parsed but is not valid. Missing means that the
+	// statement names a keyspace or table that does not exist.
 	Invalid struct {
 		Message string
 		Missing bool
@@ -77,9 +77,9 @@ type (
 	Config struct{ Message string }
 	// AlreadyExists is an attempt to create an object that already exists. Table is empty for a keyspace.
 	AlreadyExists struct{ Keyspace, Table, Message string }
-	// Unprepared is an unknown prepared statement ID.
+	// Unprepared is an unknown ID of a prepared statement.
 	Unprepared struct{ ID [16]byte }
-	// Overloaded is a request that a limit or a throughput budget does not currently admit.
+	// Overloaded is a request that a limit or a throughput budget does not currently permit.
 	Overloaded struct {
 		Message    string
 		RetryAfter time.Duration
@@ -173,7 +173,7 @@ func Invalidf(format string, args ...any) error {
 	return &Invalid{Message: fmt.Sprintf(format, args...)}
 }
 
-// Missingf returns an Invalid for a keyspace or a table that does not exist.
+// Missingf returns an Invalid for a keyspace or table that does not exist.
 func Missingf(format string, args ...any) error {
 	return &Invalid{Message: fmt.Sprintf(format, args...), Missing: true}
 }

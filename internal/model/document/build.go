@@ -4,17 +4,17 @@ package document
 
 import "slices"
 
-// SystemNames lists the system properties of every item, in the order in which they are appended.
+// SystemNames lists the system properties of every item in the order in which they are appended.
 var SystemNames = []string{"_rid", "_self", "_etag", "_attachments", "_ts"}
 
 // System holds the properties of an item that the database assigns.
 type System struct {
-	RID, Self, ETag string // ETag includes its quotes, as in the header
+	RID, Self, ETag string // ETag includes its quotes, as in the HTTP header
 	Timestamp       int64  // seconds since 1970
 	LSN             int64  // LSN of the write, for change feeds; 0 omits _lsn
 }
 
-// Member returns a system property by name. Member returns Undefined for other names and for _lsn.
+// Member returns a system property by name. It returns Undefined for other names and for _lsn.
 func (s *System) Member(name string) Value {
 	switch name {
 	case "_rid":
@@ -68,7 +68,7 @@ func WithoutSystem(v Value) Value {
 	return Without(v, systemNames...)
 }
 
-// TimeMember is the property with the time of an item's last change.
+// TimeMember is the property that holds the time of an item's last change.
 const TimeMember = "_ts"
 
 var systemNames = []string{"_rid", "_self", "_etag", "_attachments", TimeMember, "_lsn"}
@@ -76,8 +76,8 @@ var systemNames = []string{"_rid", "_self", "_etag", "_attachments", TimeMember,
 // IsSystem reports whether a property is assigned by the server, regardless of the value that a client sends.
 func IsSystem(name string) bool { return slices.Contains(systemNames, name) }
 
-// Without returns an object without the members with the given names. All other bytes are unchanged. A value that has
-// none of the members, or is not an object, is returned unchanged.
+// Without returns an object without the members with the given names. All other bytes are unchanged. If the value is
+// not an object or has none of the members, it is returned unchanged.
 func Without(v Value, remove ...string) Value {
 	if v.kind != Object {
 		return v

@@ -58,7 +58,8 @@ func TestMembersOneByOne(t *testing.T) {
 	}
 }
 
-// TestWithIsWhatObjectsDo compares With and Without with a list of members, for values in text form and in tree form.
+// TestWithIsWhatObjectsDo compares With and Without with operations on a list of members. It uses values in text form
+// and in tree form.
 func TestWithIsWhatObjectsDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := anyValue(2).Filter(func(v Value) bool { return v.Kind() == Object }).Draw(t, "object")
@@ -152,7 +153,8 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// BenchmarkGet looks up a member in the middle of a 1 KB item. A query filter makes such a lookup for each item.
+// BenchmarkGet measures the lookup of a member in the middle of a 1 KB item. A query filter makes such a lookup for
+// each item.
 func BenchmarkGet(b *testing.B) {
 	text := []byte(`{"id":"item-000001","pk":"Beef Products","description":"` + strings.Repeat("lorem ipsum ", 30) +
 		`","n":12345,"o":{"a":[1,2,3],"b":"c"},"price":12.5,"tags":["x","y","z"],"rest":"` + strings.Repeat("r", 400) + `"}`)

@@ -16,13 +16,13 @@ type Fault uint8
 // These are the kinds of syntax errors that Decode distinguishes.
 const (
 	OtherFault Fault = iota
-	// The text ends or continues with another character where something must follow.
+	// The text ends, or continues with an unexpected character, where a value is required.
 	NoValue
 	NoComma
 	NoName
 	NoColon
 	NoDigit
-	// Start is the offset of the u of the escape.
+	// Start is the offset of the u in the escape.
 	NoHexDigit
 	// The text ends within a string.
 	OpenString
@@ -113,7 +113,8 @@ func (c *checker) scalar(kind Kind, text string, err error) error {
 	return err
 }
 
-// begin consumes the start of an array or object. begin returns the offset of the array or object around it, for end.
+// begin consumes the start of an array or object. It returns the offset of the surrounding array or object, which end
+// requires.
 func (c *checker) begin(kind Kind) (outer int) {
 	outer, c.in = c.in, c.i
 	c.i++
@@ -177,7 +178,7 @@ func (c *checker) array(depth int) error {
 	return c.end(outer)
 }
 
-// more consumes the comma or the end after an element or member, and reports whether it was a comma.
+// more consumes the comma or the end after an element or member. It reports whether it consumed a comma.
 func (c *checker) more(end byte, behind string) (bool, error) {
 	switch c.space(); c.peek() {
 	case ',', end:
@@ -228,7 +229,7 @@ type names struct {
 	set   map[string]struct{} // used if an object has many names
 }
 
-// manyNames is the number of names from which a map is faster than a linear search.
+// manyNames is the minimum number of names for which a map is faster than a linear search.
 const manyNames = 24
 
 func (n *names) add(name string) {
@@ -255,7 +256,7 @@ func (n *names) add(name string) {
 	n.c.names = append(n.c.names, name)
 }
 
-// str consumes the string at i and returns it decoded. The result shares the text's memory if possible.
+// str consumes the string at i and returns the decoded string. If possible, the result shares the text's memory.
 func (c *checker) str() (string, error) {
 	begin := c.i + 1
 	escaped, ascii := false, true
@@ -287,7 +288,7 @@ func (c *checker) str() (string, error) {
 	return "", c.fail(OpenString, "unexpected end of the text in a string")
 }
 
-// escape consumes an escape and leaves i at its last byte.
+// escape consumes an escape and leaves i at the escape's last byte.
 func (c *checker) escape() error {
 	c.i++
 	switch c.peek() {

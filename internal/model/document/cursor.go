@@ -4,7 +4,7 @@ package document
 
 import "strings"
 
-// Cursor looks up several members of one object and scans its text at most once. It belongs to one goroutine, and
+// Cursor looks up several members of one object and scans its text at most once. A cursor belongs to one goroutine and
 // reuses its memory for the next object.
 type Cursor struct {
 	v    Value
@@ -62,7 +62,7 @@ func (c *Cursor) Get(name string) Value {
 	return Value{}
 }
 
-// valueOf returns the value of a text that contains only this value.
+// valueOf returns the value of a text that contains only the value.
 func valueOf(s string) Value {
 	if len(s) < 2 {
 		v, _ := valueAt(s, 0)

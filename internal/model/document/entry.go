@@ -10,9 +10,9 @@ import (
 // FormBytesMax is the maximum number of bytes of a string that its form contains.
 const FormBytesMax = 128
 
-// AppendForm appends the order-preserving form of a value that an index uses. If the forms of two values differ,
-// comparing them as bytes gives the result of Compare. Different values have the same form if they are both arrays,
-// both objects, or strings with the same first FormBytesMax bytes (see IsExact). Undefined has no form.
+// AppendForm appends the order-preserving form of a value that an index uses. If the forms of two values differ, the
+// forms compare as bytes in the order of Compare. Different values have the same form if they are both arrays, both
+// objects, or strings with the same first FormBytesMax bytes (see IsExact). Undefined has no form.
 func AppendForm(dst []byte, v Value) []byte {
 	switch v.kind {
 	case Undefined:
@@ -31,7 +31,7 @@ func AppendForm(dst []byte, v Value) []byte {
 // appendNumberForm appends the bits of a double in order-preserving form, without trailing zeros.
 func appendNumberForm(dst []byte, f float64) []byte {
 	if f == 0 {
-		f = 0 // replaces negative zero
+		f = 0 // replace negative zero
 	}
 	bits := math.Float64bits(f)
 	if bits>>63 != 0 {
@@ -46,7 +46,7 @@ func appendNumberForm(dst []byte, f float64) []byte {
 	return dst
 }
 
-// IsExact reports whether all values with a form returned by AppendForm are equal.
+// IsExact reports whether all values with the given form are equal.
 func IsExact(form []byte) bool {
 	if len(form) == 0 {
 		return false

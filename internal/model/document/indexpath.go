@@ -13,7 +13,7 @@ type Step struct {
 }
 
 // IndexPath is a path of an indexing policy. Examples are "/a/?" for the scalar at /a, "/a/[]/b/?" for b in the
-// elements of a, and "/a/*" for everything below /a. The root path, which includes everything, is written /* or /.
+// elements of a, and "/a/*" for all properties below /a. The root path includes all properties and is written /* or /.
 type IndexPath struct {
 	Steps []Step
 	// Below is true if the path ends in an asterisk, and false if it ends in a question mark.

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Compare compares any two values, first by kind (Undefined, null, booleans, numbers, strings, arrays, objects). Within
-// a kind, false precedes true, and numbers compare as doubles. Strings compare by their bytes, arrays by their
-// elements, and objects by their members in order of the names. It returns a negative number, 0, or a positive number.
-// It returns 0 only for equal values.
+// Compare compares any two values. Values of different kinds are ordered by kind (Undefined, null, booleans, numbers,
+// strings, arrays, objects). Within a kind, false precedes true, and numbers compare as doubles. Strings compare by
+// their bytes, and arrays by their elements. Objects compare by their members in the order of the names. The result is
+// negative, 0, or positive. The result is 0 only for equal values.
 func Compare(a, b Value) int {
 	if c := cmp.Compare(a.kind, b.kind); c != 0 {
 		return c
@@ -45,8 +45,8 @@ func compareAll[T any](a, b []T, compare func(T, T) int) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// compareElements compares two arrays element by element. compareElements does not collect the elements, because each
-// may be as large as an item.
+// compareElements compares two arrays element by element. It does not collect the elements, because an element may be
+// as large as an item.
 func compareElements(a, b Value) int {
 	x, y := elementsOf(a), elementsOf(b)
 	for {
@@ -70,7 +70,7 @@ func compareElements(a, b Value) int {
 // elements iterates over the elements of an array.
 type elements struct {
 	v  Value
-	at int // position in the text, or index among the elements of a computed array
+	at int // position in the text, or index of an element of a computed array
 }
 
 func elementsOf(v Value) elements {
@@ -97,7 +97,7 @@ func (e *elements) next() (Value, bool) {
 	return v, v.IsDefined()
 }
 
-// fewMembers is the maximum size in bytes of an object's text for which members are not counted first.
+// fewMembers is the maximum size in bytes of an object's text up to which members are not counted first.
 const fewMembers = 1 << 10
 
 func sortedMembers(v Value) []Member {

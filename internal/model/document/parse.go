@@ -25,7 +25,8 @@ type SyntaxError struct {
 	Offset  int
 	Message string
 	Fault   Fault
-	// Start is the offset of the array or object around the fault, or -1, unless Fault says otherwise.
+	// Start is the offset of the array or object around the fault, or -1. For some values of Fault, Start has another
+	// meaning.
 	Start int
 }
 
@@ -40,9 +41,9 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("The JSON has %d bytes, but the limit is %d.", e.Size, e.Limit)
 }
 
-// Parse checks that text is one JSON value within the limits, and returns it. The value shares the memory of text,
-// which must not change while the value is used. If duplicate members had to be removed, the value has a separate text.
-// Errors are of the types *SyntaxError and *SizeError.
+// Parse checks that text is one JSON value within the limits, and returns the value. The value shares the memory of
+// text, which must not change while the value is used. If duplicate members had to be removed, the value has a
+// separate text. Errors are of the types *SyntaxError and *SizeError.
 func Parse(text []byte, limits Limits) (Value, error) {
 	if limits.Depth == 0 {
 		limits.Depth = DepthMax
@@ -72,29 +73,29 @@ func Parse(text []byte, limits Limits) (Value, error) {
 
 // Decoding configures Decode.
 type Decoding struct {
-	// Depth is the maximum nesting depth, and Number the maximum length of a number in bytes.
+	// Depth is the maximum nesting depth. Number is the maximum length of a number in bytes.
 	Depth, Number int
-	// Lone replaces lone surrogates.
+	// Lone is the replacement for lone surrogates.
 	Lone rune
-	// Visitor receives the values.
+	// Visitor receives the decoded values.
 	Visitor Visitor
 }
 
-// Visitor receives the values of a text in order. Strings share the memory of the text if possible.
+// Visitor receives the values of a text in order. If possible, strings share the memory of the text.
 type Visitor interface {
 	// Begin starts an array or object.
 	Begin(kind Kind)
 	// Name passes the name of the next member.
 	Name(name string)
-	// Scalar passes another value: the contents of a string, or the text of the value.
+	// Scalar passes a value other than an array or object. text is the content of a string, or the text of the value.
 	Scalar(kind Kind, text string)
-	// End ends the array or object that was started last.
+	// End ends the most recently started array or object.
 	End()
 }
 
 // Decode checks the JSON value at the start of a valid UTF-8 text, and passes it to a visitor. Decode returns the
-// offset after the value. The visitor may have received part of the value if there is an error, which is a
-// *SyntaxError. Unlike Parse, Decode accepts numbers outside the range of a double, and does not remove duplicate
+// offset after the value. Errors are of the type *SyntaxError. Before an error, the visitor may have received part of
+// the value. Unlike Parse, Decode accepts numbers outside the range of a double, and does not remove duplicate
 // members.
 func Decode(text string, d Decoding) (end int, err error) {
 	c := checker{s: unsafe.Slice(unsafe.StringData(text), len(text)), in: -1, depthMax: d.Depth, numberMax: d.Number,
@@ -104,8 +105,8 @@ func Decode(text string, d Decoding) (end int, err error) {
 	return c.i, err
 }
 
-// appendUnique appends v without members that later members of the same name replace. Parts of the text without such
-// members remain unchanged.
+// appendUnique appends v without the members that later members of the same name replace. Parts of the text without
+// such members remain unchanged.
 func appendUnique(dst []byte, v Value) []byte {
 	switch v.kind {
 	case Array:

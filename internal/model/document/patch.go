@@ -15,7 +15,7 @@ const PatchMax = 10
 // Operation is one operation of a patch.
 type Operation struct {
 	Op    string // add, set, replace, remove, incr, or move
-	Path  string // a JSON pointer: /a/b, with ~1 for / and ~0 for ~ in a name
+	Path  string // a JSON pointer, such as /a/b; in a name, ~1 represents / and ~0 represents ~
 	From  string // only for move
 	Value Value  // only for add, set, replace, and incr
 }
@@ -33,8 +33,8 @@ func (e *PatchError) Error() string {
 	return fmt.Sprintf("For Operation(%d): %s", e.Operation, e.Message)
 }
 
-// ParsePatch parses the body of a patch request: an array of operations, or an object with the members operations and
-// condition. Errors are of the type *PatchError.
+// ParsePatch parses the body of a patch request. The body is an array of operations, or an object with the members
+// operations and condition. Errors are of the type *PatchError.
 func ParsePatch(v Value) (operations []Operation, condition string, err error) {
 	list := v
 	if v.kind == Object {
@@ -108,7 +108,7 @@ func pointer(path string) (names []string, wrong string) {
 	return names, ""
 }
 
-// Patch applies operations to a document in sequence and returns the result, or a *PatchError. Parts of the document
+// Patch applies operations to a document in sequence. It returns the result or a *PatchError. Parts of the document
 // that the operations do not change keep their text.
 func Patch(doc Value, operations []Operation) (Value, error) {
 	for i := range operations {
@@ -156,13 +156,14 @@ func child(in Value, name string) Value {
 	return in.Get(name)
 }
 
-// element parses the index of an element: digits without leading zeros.
+// element parses the index of an element, which consists of digits without leading zeros.
 func element(name string) (int, bool) {
 	i, err := strconv.Atoi(name)
 	return i, err == nil && i >= 0 && strconv.Itoa(i) == name
 }
 
-// change finds the array or object that contains the last of names, and replaces it with the result of f.
+// change finds the array or object that contains the last of names, and replaces this array or object with the result
+// of f.
 func change(v Value, names []string, path string, f func(in Value, name string) (Value, string)) (Value, string) {
 	if len(names) == 1 {
 		return f(v, names[0])
@@ -184,7 +185,7 @@ func change(v Value, names []string, path string, f func(in Value, name string) 
 	return ArrayValue(elements), ""
 }
 
-// edit applies one operation to the array or object that contains, or will contain, the target.
+// edit applies one operation to the array or object that contains or will contain the target.
 func edit(in Value, name, op, path string, value Value) (Value, string) {
 	if in.kind == Array {
 		return editArray(in, name, op, path, value)

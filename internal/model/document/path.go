@@ -15,12 +15,12 @@ func (e *PathError) Error() string {
 	return fmt.Sprintf("The path '%s' is not valid: %s.", e.Path, e.Message)
 }
 
-// Path is the path from a document to a property: the names of members, outermost first.
+// Path is the path from a document to a property. It lists the names of members, outermost first.
 type Path []string
 
 // ParsePath parses the path of a partition key or a unique key, such as /a or /a/b. Names consist of letters, digits,
-// and underscores, or are quoted like JSON strings (/"level' 1*()"/"le/vel2"). Single quotes are also accepted. Errors
-// are of the type *PathError.
+// and underscores, or are quoted in the same way as JSON strings (/"level' 1*()"/"le/vel2"). Single quotes are also
+// accepted. Errors are of the type *PathError.
 func ParsePath(text string) (Path, error) {
 	tokens, err := splitPath(text)
 	if err != nil {
@@ -37,7 +37,7 @@ func ParsePath(text string) (Path, error) {
 	return path, nil
 }
 
-// String returns the path in the format of ParsePath, with quotes where they are required.
+// String returns the path in the format of ParsePath. It adds quotes where they are required.
 func (p Path) String() string {
 	var b []byte
 	for _, name := range p {
@@ -51,7 +51,7 @@ func (p Path) String() string {
 	return string(b)
 }
 
-// Of returns the property at the path, or Undefined if it does not exist. A path does not traverse arrays.
+// Of returns the property at the path, or Undefined if the property does not exist. A path does not traverse arrays.
 func (p Path) Of(v Value) Value {
 	for _, name := range p {
 		if v = v.Get(name); !v.IsDefined() {

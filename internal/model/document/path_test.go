@@ -4,7 +4,8 @@ package document
 
 import "testing"
 
-// TestPaths checks which key paths are accepted, which values they select, and that formatting inverts parsing.
+// TestPaths checks which key paths are accepted and which values they select. It also checks that formatting is the
+// inverse of parsing.
 func TestPaths(t *testing.T) {
 	doc := mustParse(t, `{"a":1,"b":{"c":"x","d e":{"/":true}},"level' 1*()":{"le/vel2":null},"é":2,"o":{},"arr":[1]}`)
 	for _, c := range []struct{ path, printed, value, key string }{

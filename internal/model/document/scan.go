@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// The functions in this file scan texts that have already been parsed as JSON. If a text is not valid, they stop at or
-// before its end (JD3).
+// The functions in this file scan texts that have already been parsed as JSON. If a text is not valid, the functions
+// stop at or before its end (JD3).
 
-// These are the classes of bytes outside the strings of a container, used for skipping.
+// These are the classes of bytes outside the strings of an array or object. They are used to skip values.
 const (
 	classOther = iota
 	classQuote
@@ -31,11 +31,12 @@ func skipSpace(s string, i int) int {
 	return i
 }
 
-// shortString is the number of leading bytes of a string that are searched byte by byte, because most names are
-// shorter. The remaining bytes are searched with vector instructions.
+// shortString is the number of leading bytes of a string that are searched byte by byte. Most names are shorter. The
+// remaining bytes are searched with vector instructions.
 const shortString = 16
 
-// skipString returns the index after the string whose opening quote is at i, and whether it contains an escape.
+// skipString returns the index after the string whose opening quote is at i. It also reports whether the string
+// contains an escape.
 func skipString(s string, i int) (end int, escaped bool) {
 	i++
 	short := min(len(s), i+shortString)
@@ -49,7 +50,7 @@ func skipString(s string, i int) (end int, escaped bool) {
 	return skipLongString(s, i, short)
 }
 
-// skipEscaped returns the index after the string that contains i. i is at an escape or another character.
+// skipEscaped returns the index after the string that contains i. i is the index of an escape or of another character.
 func skipEscaped(s string, i int) int {
 	for i < len(s) {
 		switch s[i] {
@@ -63,7 +64,7 @@ func skipEscaped(s string, i int) int {
 	return len(s)
 }
 
-// skipLongString continues at j. The string that starts at i contains neither quote nor escape before j.
+// skipLongString continues a search at j. The string that starts at i contains neither a quote nor an escape before j.
 func skipLongString(s string, i, j int) (end int, escaped bool) {
 	for j < len(s) {
 		n := strings.IndexByte(s[j:], '"')
@@ -134,7 +135,8 @@ func skipContainer(s string, i int) int {
 	return i
 }
 
-// valueAt returns the value that starts at i and the index after it. If no value starts at i, it returns Undefined.
+// valueAt returns the value that starts at i, and the index after the value. If no value starts at i, it returns
+// Undefined.
 func valueAt(s string, i int) (Value, int) {
 	if i >= len(s) {
 		return Value{}, i
@@ -179,7 +181,8 @@ func scalarAt(s string, i int) (Value, int) {
 	return Value{}, end
 }
 
-// nextItem returns the start of the item after the item that ends at i, or the end of the container.
+// nextItem returns the start of the item after the item that ends at i. After the last item, it returns the end of the
+// container.
 func nextItem(s string, i int) int {
 	if i = skipSpace(s, i); i < len(s) && s[i] == ',' {
 		i = skipSpace(s, i+1)
@@ -187,7 +190,7 @@ func nextItem(s string, i int) int {
 	return i
 }
 
-// part is a member in the text of its object: the positions of the quoted name and of the value.
+// part is a member in the text of its object. It consists of the positions of the quoted name and of the value.
 type part struct {
 	begin, nameEnd, end int
 	escaped             bool // the name contains escapes
@@ -225,7 +228,7 @@ func parts(s string) iter.Seq[part] {
 	}
 }
 
-// memberOf looks up a member of the object with text s. memberOf does not construct the values before it.
+// memberOf looks up a member of the object with text s. It does not construct the values of earlier members.
 func memberOf(s, name string) Value {
 	i := skipSpace(s, 1)
 	for i < len(s) && s[i] == '"' {

@@ -62,7 +62,7 @@ func AppendNumber(dst []byte, f float64) []byte {
 
 const hex = "0123456789abcdef"
 
-// AppendString appends s as a JSON string, with only the escapes that JSON requires.
+// AppendString appends s as a JSON string. It uses only the escapes that JSON requires.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
@@ -96,7 +96,7 @@ func AppendString(dst []byte, s string) []byte {
 // unescape decodes the text between the quotes of a JSON string. A lone surrogate becomes U+FFFD.
 func unescape(s string) string { return unescapeWith(s, utf8.RuneError) }
 
-// unescapeWith is unescape with another replacement of lone surrogates.
+// unescapeWith works like unescape, but replaces lone surrogates with lone.
 func unescapeWith(s string, lone rune) string {
 	at := strings.IndexByte(s, '\\')
 	if at < 0 {
@@ -135,9 +135,8 @@ func unescapeWith(s string, lone rune) string {
 	return string(append(out, s...))
 }
 
-// unescapeRune decodes a \u escape of four hexadecimal digits, or a pair of such escapes, at the start of s.
-// unescapeRune returns the rune and the length of the input that it decoded. The rune is negative for a lone
-// surrogate.
+// unescapeRune decodes a \u escape of four hexadecimal digits, or a pair of such escapes, at the start of s. It
+// returns the rune and the length of the decoded input. The rune is negative for a lone surrogate.
 func unescapeRune(s string) (rune, int) {
 	r, ok := hexRune(s)
 	if !ok {
@@ -162,8 +161,8 @@ func hexRune(s string) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// Append appends the value's JSON: the parsed text unchanged, or the text of a computed value without white space.
-// Append appends nothing for Undefined.
+// Append appends the JSON text of the value. The text is the unchanged parsed text, or the text of a computed value
+// without white space. For Undefined, Append appends nothing.
 func (v Value) Append(dst []byte) []byte {
 	if v.form != plain {
 		return append(dst, v.text...)
@@ -183,7 +182,8 @@ func (v Value) Append(dst []byte) []byte {
 	return dst
 }
 
-// Text returns the value's JSON. It shares the memory of the text in which the value was found, if any.
+// Text returns the JSON text of the value. If the value was found in a text, the result shares the memory of that
+// text.
 func (v Value) Text() string {
 	switch {
 	case v.form != plain:
@@ -204,8 +204,9 @@ func (v Value) JSON() []byte {
 	return unsafe.Slice(unsafe.StringData(v.text), len(v.text))
 }
 
-// AppendCanonical appends the value's JSON in a canonical form: no white space, numbers in JavaScript's format, and no
-// unnecessary escapes. Equal values have the same canonical form, except for the order of members.
+// AppendCanonical appends the JSON text of the value in canonical form. This form has no white space, has numbers in
+// JavaScript's format, and has no unnecessary escapes. Equal values have the same canonical form, except for the order
+// of members.
 func (v Value) AppendCanonical(dst []byte) []byte {
 	switch v.kind {
 	case Number:
@@ -245,7 +246,7 @@ func (v Value) appendTree(dst []byte, write func(Value, []byte) []byte) []byte {
 	return append(dst, '}')
 }
 
-// String returns the value's JSON, or "undefined" for Undefined.
+// String returns the JSON text of the value, or "undefined" for Undefined.
 func (v Value) String() string {
 	if v.kind == Undefined {
 		return "undefined"

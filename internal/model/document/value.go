@@ -14,7 +14,7 @@ import (
 // Kind is the type of a value. Values of different kinds are ordered by kind.
 type Kind uint8
 
-// These are the kinds. Undefined is the value of a missing property. It is not JSON.
+// These are the kinds. Undefined is the value of a missing property, and is not a JSON value.
 const (
 	Undefined Kind = iota
 	Null
@@ -34,7 +34,8 @@ func (k Kind) String() string { return kindNames[k] }
 type form uint8
 
 const (
-	// plain means that the content is in num (booleans, numbers), text (decoded strings), or tree (arrays, objects).
+	// plain means that the content is in num for booleans and numbers, in text for decoded strings, or in tree for
+	// arrays and objects.
 	plain form = iota
 	// raw means that text is the JSON text of the value.
 	raw
@@ -42,7 +43,7 @@ const (
 	rawEscaped
 )
 
-// Value is one JSON value, or Undefined, which is the zero value. Value is immutable and may be copied.
+// Value is a JSON value or Undefined. The zero Value is Undefined. A Value is immutable and may be copied.
 type Value struct {
 	text string
 	tree *tree
@@ -95,7 +96,7 @@ func IntegerValue(n int64) Value {
 // StringValue returns a string. s must be valid UTF-8.
 func StringValue(s string) Value { return Value{kind: String, text: s} }
 
-// ArrayValue returns an array that references elements. Undefined elements are omitted when the array is written.
+// ArrayValue returns an array that references elements. The text of the array omits undefined elements.
 func ArrayValue(elements []Value) Value {
 	size := 2
 	for i := range elements {
@@ -104,11 +105,11 @@ func ArrayValue(elements []Value) Value {
 	return Value{kind: Array, tree: &tree{elements: elements, size: size}}
 }
 
-// linearNames is the number of members up to which names are searched without a map.
+// linearNames is the maximum number of members for which names are searched without a map.
 const linearNames = 16
 
-// ObjectValue returns an object. Of several members with the same name, only the last is used. Undefined members are
-// omitted.
+// ObjectValue returns an object. If several members have the same name, only the last member is used. Undefined
+// members are omitted.
 func ObjectValue(members []Member) Value {
 	t := &tree{names: make([]string, 0, len(members)), elements: make([]Value, 0, len(members)), size: 2}
 	var places map[string]int
@@ -156,9 +157,9 @@ func (v Value) TextSize() int {
 	return 5
 }
 
-// View returns the value of a text that Parse has returned before, such as a stored body. The text is scanned on
-// demand. It must not change while the value, or a value found in it, is used. Invalid parts of the text are treated as
-// Undefined.
+// View returns the value of a text that Parse has accepted before, such as a stored body. The text is scanned on
+// demand. It must not change while the value, or a value found in it, is used. Invalid parts of the text are treated
+// as Undefined.
 func View(text []byte) Value {
 	return viewString(viewText(text))
 }
@@ -166,7 +167,7 @@ func View(text []byte) Value {
 // viewText returns a string that shares the memory of b.
 func viewText(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// ViewText is like View, but accepts a string.
+// ViewText works like View, but accepts a string.
 func ViewText(text string) Value { return viewString(text) }
 
 func viewString(s string) Value {
@@ -174,7 +175,7 @@ func viewString(s string) Value {
 	for end > begin && s[end-1] <= ' ' {
 		end--
 	}
-	// The end of an array or object is known without a scan, because the text contains nothing else.
+	// The end of an array or object is known without a scan, because the text contains only the array or object.
 	if s = s[begin:end]; len(s) >= 2 {
 		switch {
 		case s[0] == '{' && s[len(s)-1] == '}':
@@ -193,7 +194,7 @@ func (v Value) Kind() Kind { return v.kind }
 // IsDefined reports whether the value is not Undefined.
 func (v Value) IsDefined() bool { return v.kind != Undefined }
 
-// IsTrue reports whether the value is the boolean true, which is the only value that satisfies a condition.
+// IsTrue reports whether the value is the boolean true. No other value satisfies a condition.
 func (v Value) IsTrue() bool { return v.kind == Boolean && v.num != 0 }
 
 // Float returns a number as a double, or 0 if the value is not a number.
@@ -207,7 +208,8 @@ func (v Value) Float() float64 {
 	return parseNumber(v.text)
 }
 
-// Int returns a number that is a 64-bit integer, using all digits of its text.
+// Int returns a number that is a 64-bit integer. It uses all digits of the number's text. ok is false for other
+// values.
 func (v Value) Int() (int64, bool) {
 	if v.kind != Number {
 		return 0, false
@@ -268,8 +270,8 @@ func (v Value) Str() string {
 	}
 }
 
-// Get returns a member of an object by name. Get returns Undefined if the member does not exist or the value is not an
-// object.
+// Get returns a member of an object by name. If the member does not exist or the value is not an object, Get returns
+// Undefined.
 func (v Value) Get(name string) Value {
 	if v.kind != Object {
 		return Value{}
@@ -285,8 +287,8 @@ func (v Value) Get(name string) Value {
 	return Value{}
 }
 
-// Index returns element i of an array, counted from 0. Index returns Undefined if i is out of range or the value is
-// not an array.
+// Index returns element i of an array, counted from 0. If i is out of range or the value is not an array, Index
+// returns Undefined.
 func (v Value) Index(i int) Value {
 	if v.kind != Array || i < 0 {
 		return Value{}
@@ -306,7 +308,7 @@ func (v Value) Index(i int) Value {
 	return Value{}
 }
 
-// Len returns the number of elements or members, or 0 for other kinds.
+// Len returns the number of elements or members. For other kinds, it returns 0.
 func (v Value) Len() int {
 	n := 0
 	switch {
@@ -325,7 +327,7 @@ func (v Value) Len() int {
 	return n
 }
 
-// Elements yields the elements of an array in order, and nothing for other kinds.
+// Elements yields the elements of an array in order. For other kinds, it yields nothing.
 func (v Value) Elements() iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		if v.kind != Array {
@@ -350,7 +352,8 @@ func (v Value) Elements() iter.Seq[Value] {
 	}
 }
 
-// Members yields the members of an object in order, and nothing for other kinds. Names share the memory of the text.
+// Members yields the members of an object in order. For other kinds, it yields nothing. Names share the memory of the
+// text.
 func (v Value) Members() iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
 		if v.kind != Object {

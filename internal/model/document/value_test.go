@@ -22,8 +22,8 @@ func mustParse(t testing.TB, text string) Value {
 	return v
 }
 
-// TestParse checks which texts are accepted, and the resulting text of each. The test also checks the positions of
-// errors in rejected texts.
+// TestParse checks which texts are accepted, and the text of each resulting value. The test also checks the positions
+// of errors in rejected texts.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a":1}`:                           `{"a":1}`,
@@ -79,8 +79,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestManyMembers checks that parsing an object with very many names, including a duplicate, does not compare all pairs
-// of names.
+// TestManyMembers checks that parsing an object with very many names, including a duplicate name, does not compare all
+// pairs of names.
 func TestManyMembers(t *testing.T) {
 	var b strings.Builder
 	b.WriteByte('{')
@@ -120,7 +120,7 @@ func TestLookups(t *testing.T) {
 	}
 }
 
-// TestIntegers checks that integers keep all their digits, and which numbers are 64-bit integers.
+// TestIntegers checks that integers keep all their digits. It also checks which numbers are 64-bit integers.
 func TestIntegers(t *testing.T) {
 	for _, n := range []int64{0, -1, 1 << 53, 1<<53 + 1, -1 << 63, 1<<63 - 1} {
 		if v := IntegerValue(n); v.String() != fmt.Sprint(n) {
@@ -139,7 +139,7 @@ func TestIntegers(t *testing.T) {
 	}
 }
 
-// TestClone checks that a clone is unaffected by changes of the text's memory.
+// TestClone checks that changes to the text's memory do not affect a clone.
 func TestClone(t *testing.T) {
 	text := []byte(`{"a":[1,"x"],"b":"y"}`)
 	v := View(text)
@@ -183,7 +183,7 @@ func anyValue(depth int) *rapid.Generator[Value] {
 	})
 }
 
-// TestTextAndTreeAgree checks that a value equals the parsed form of its text, and that encoding/json decodes the same
+// TestTextAndTreeAgree checks that a value equals the parsed form of its text. encoding/json must decode the same
 // value.
 func TestTextAndTreeAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -231,7 +231,7 @@ func TestOrderIsTotal(t *testing.T) {
 	})
 }
 
-// FuzzLookup checks that lookups in a text never panic, even if the text was not parsed, and that Parse accepts only
+// FuzzLookup checks that lookups in a text never panic, even if the text has not been parsed. Parse must accept only
 // JSON.
 func FuzzLookup(f *testing.F) {
 	for _, s := range []string{`{"a":[1,{"b":"\\u00"}]}`,

@@ -30,7 +30,7 @@ func TestHashes(t *testing.T) {
 		{V2, Key{{}}, "11622DAA78F835834610ABE56EFF5CB5"},
 		{V1, Key{Text("Andrew")}, "05C1D5FD1B291008426F6573667800"},
 		{V1, Key{Float(1)}, "05C1ED172B6B2605BFF0"},
-		// Version 1 uses the first hundred characters of a string and an end mark.
+		// Version 1 uses the first hundred characters of a string, followed by an end mark.
 		{V1, Key{Text(strings.Repeat("a", 1024))}, "05C1EB5921F70608" + strings.Repeat("62", 100) + "00"},
 		{V1, Key{Text(strings.Repeat("a", 101))}, "05C1EB5921F70608" + strings.Repeat("62", 100) + "00"},
 		{V1, Key{Text(strings.Repeat("a", 100))}, "05C1EB5921F70608" + strings.Repeat("62", 100) + "00"},
@@ -42,7 +42,7 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// TestEqualValues checks that a number has one key regardless of notation, and that texts can be parsed back.
+// TestEqualValues checks that a number has one key regardless of its notation. Texts must be parsable again.
 func TestEqualValues(t *testing.T) {
 	for text, want := range map[string]Value{
 		"1": Float(1), "0": Float(math.Copysign(0, -1)), "1.5": Float(1.5), "100000000000000000000": Float(1e20),
@@ -81,9 +81,9 @@ func drawValue(t *rapid.T) Value {
 	return Text(rapid.String().Draw(t, "text"))
 }
 
-// TestTokensAreInOrder checks that tokens are in the order of the hashes, and that a key is in its prefix's range. The
-// test also checks that the bytes of a key can be parsed back, and that the token and the hash of a key are on the same
-// side of a boundary.
+// TestTokensAreInOrder checks that tokens are in the order of the hashes, and that a key is in the range of its
+// prefix. The bytes of a key must be parsable again. The token and the hash of a key must be on the same side of a
+// boundary.
 func TestTokensAreInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.SampledFrom([]Scheme{V1, V2, MultiHash}).Draw(t, "scheme")
@@ -125,7 +125,7 @@ func TestTokensAreInOrder(t *testing.T) {
 	})
 }
 
-// TestRangesOfRing checks how the ends of the ring are represented, and that invalid ranges are rejected.
+// TestRangesOfRing checks how the ends of the ring are represented. Invalid ranges must be rejected.
 func TestRangesOfRing(t *testing.T) {
 	for _, s := range []Scheme{V1, V2, MultiHash} {
 		if s.Boundary(0) != "" {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf16"
 )
 
-// These are the first bytes of values in the hash input.
+// These bytes start the values in the hash input.
 const (
 	markNone   = 0x00
 	markNull   = 0x01
@@ -37,7 +37,7 @@ func (v Value) append(dst []byte, end byte) []byte {
 	return append(append(append(dst, markString), v.Text...), end)
 }
 
-// hash returns the effective partition key of one value by version 2.
+// hash returns the version 2 effective partition key of one value.
 func (v Value) hash() (h [hashLen]byte) {
 	var room [256]byte
 	h1, h2 := murmur128(v.append(room[:0], 0xff))
@@ -50,7 +50,7 @@ func (v Value) hash() (h [hashLen]byte) {
 // stringMaxV1 is the maximum number of bytes or characters of a string that version 1 hashes.
 const stringMaxV1 = 100
 
-// hashV1 returns the version 1 hash of the first value. hashV1 uses the first stringMaxV1 bytes of a string, but SDKs
+// hashV1 returns the version 1 hash of the first value. It uses the first stringMaxV1 bytes of a string, although SDKs
 // use the same number of characters. The hash cannot be changed, because it determines where items are stored.
 func hashV1(k Key) uint32 {
 	v := k[0]
@@ -62,8 +62,8 @@ func hashV1(k Key) uint32 {
 // prefixV1 returns the prefix of effective partition keys with a version 1 hash.
 func prefixV1(h uint32) []byte { return appendNumberV1(nil, float64(h)) }
 
-// appendV1 appends the effective partition key of version 1: the hash, followed by the value in an order-preserving
-// form.
+// appendV1 appends the effective partition key of version 1. The key consists of the hash and the value in an
+// order-preserving form.
 func appendV1(dst []byte, k Key) []byte {
 	if len(k) == 0 {
 		return dst
@@ -90,8 +90,8 @@ func appendV1(dst []byte, k Key) []byte {
 	}
 }
 
-// firstUnits returns a prefix of a text with at most the given number of UTF-16 units. SDKs count characters in UTF-16
-// units. The prefix has one unit less if the last unit would be half of a character.
+// firstUnits returns a prefix of a text with up to the given number of UTF-16 units. SDKs count characters in UTF-16
+// units. The prefix is one unit shorter if the last unit would be half of a character.
 func firstUnits(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -105,8 +105,8 @@ func firstUnits(text string, most int) string {
 	return text
 }
 
-// appendNumberV1 appends a number in an order-preserving form. The form has 8 bits, then groups of 7 bits. Each group
-// is followed by a bit that indicates whether another group follows.
+// appendNumberV1 appends a number in an order-preserving form. The form starts with 8 bits, followed by groups of 7
+// bits. Each group is followed by a bit that indicates whether another group follows.
 func appendNumberV1(dst []byte, f float64) []byte {
 	dst = append(dst, markNumber)
 	b := math.Float64bits(f)

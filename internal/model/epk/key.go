@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package epk implements the effective partition keys of containers. An effective partition key is the hash, in
-// hexadecimal form, by which Azure Cosmos DB places partition key values on its ring. The package also maps effective
-// partition keys to the tokens of a table.
+// Package epk implements the effective partition keys of containers. An effective partition key is a hexadecimal hash.
+// Azure Cosmos DB uses it to place partition key values on its ring. The package also maps effective partition keys to
+// the tokens of a table.
 //
 // Guarantees:
 //
-//   - (EP1) The hashes equal those of Cosmos DB, for every kind of value, for versions 1 and 2, and for hierarchical
-//     keys.
-//   - (EP2) Equal values have equal keys, bytes, and hashes, regardless of notation (1, 1.0, and 1e0).
+//   - (EP1) The hashes equal the hashes of Cosmos DB for every kind of value, for versions 1 and 2, and for
+//     hierarchical keys.
+//   - (EP2) Equal values have equal keys, bytes, and hashes, regardless of their notation (1, 1.0, or 1e0).
 //   - (EP3) Tokens are in the order of effective partition keys.
 //
 // The package does not depend on items. Start reading at Key and Scheme.
@@ -25,7 +25,8 @@ import (
 // Kind is the kind of a partition key value.
 type Kind uint8
 
-// These are the kinds. None represents a path that the item does not have, or whose value is an object or an array.
+// These are the kinds. None represents a path that the item does not have, or a path whose value is an object or an
+// array.
 const (
 	None Kind = iota
 	Null
@@ -42,7 +43,7 @@ type Value struct {
 	Text   string
 }
 
-// Key holds the values of the partition key paths, in order. A key with fewer values than the container has partition
+// Key holds the values of the partition key paths in order. A key with fewer values than the container has partition
 // key paths is a prefix.
 type Key []Value
 
@@ -50,7 +51,7 @@ type Key []Value
 const (
 	// PathsMax is the maximum number of levels of a hierarchical key.
 	PathsMax = 3
-	// ValueBytesMax is the maximum length of the text of one value.
+	// ValueBytesMax is the maximum length of the text of one value, in bytes.
 	ValueBytesMax = 2048
 )
 
@@ -94,7 +95,7 @@ func (v Value) Append(dst []byte) []byte {
 // String returns the canonical JSON text of the value.
 func (v Value) String() string { return string(v.Append(nil)) }
 
-// String returns the key as a JSON array, as clients send it.
+// String returns the key as a JSON array, which is the form that clients send.
 func (k Key) String() string {
 	b := []byte{'['}
 	for i, v := range k {
@@ -110,7 +111,7 @@ func (k Key) String() string {
 // exponent.
 func appendNumber(dst []byte, f float64) []byte {
 	switch {
-	case f == 0: // including negative zero
+	case f == 0: // this case includes negative zero
 		return append(dst, '0')
 	case math.Abs(f) < 1e21 && math.Abs(f) >= 1e-6:
 		return strconv.AppendFloat(dst, f, 'f', -1, 64)

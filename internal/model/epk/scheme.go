@@ -17,7 +17,7 @@ import (
 // Scheme is the method by which a container's keys are hashed.
 type Scheme uint8
 
-// These are the schemes: one path with version 1 or 2, or one to three paths, each with version 2.
+// These are the schemes. A scheme has one path with version 1 or 2, or up to three paths with version 2.
 const (
 	V1 Scheme = iota + 1
 	V2
@@ -48,7 +48,7 @@ func (s Scheme) Hash(dst []byte, k Key) []byte {
 func (s Scheme) Hex(k Key) string { return strings.ToUpper(hex.EncodeToString(s.Hash(nil, k))) }
 
 // Token returns the position of a key on the ring of its table. The token depends only on the first value, so all keys
-// with a common prefix are adjacent. The position of an empty key is the start of the ring.
+// with the same first value are adjacent. The position of an empty key is the start of the ring.
 func (s Scheme) Token(k Key) token.Token {
 	switch {
 	case len(k) == 0:
@@ -67,9 +67,9 @@ func ringPosition(b []byte) uint64 {
 	return binary.BigEndian.Uint64(h[:])<<v2Unset | uint64(h[8])>>(8-v2Unset)
 }
 
-// Boundary returns the effective partition key at a ring position (token.Token.Position). Keys before the position have
-// lower effective partition keys, and all other keys do not have lower ones. It returns "" at the start of the ring,
-// which is 0.
+// Boundary returns the effective partition key at a ring position (token.Token.Position). Keys before the position
+// have lower effective partition keys. All other keys have equal or higher ones. At the start of the ring, which is 0,
+// Boundary returns "".
 func (s Scheme) Boundary(at uint64) string {
 	var b []byte
 	switch {
@@ -91,13 +91,14 @@ func (s Scheme) Boundary(at uint64) string {
 	return strings.ToUpper(hex.EncodeToString(b))
 }
 
-// End is the effective partition key after all other keys, in the notation of clients.
+// End is the effective partition key after all other keys. It has the notation that clients use.
 const End = "FF"
 
-// Range is a byte range of effective partition keys. A nil Max is the end.
+// Range is a byte range of effective partition keys. A nil Max is the end of the ring.
 type Range struct{ Min, Max []byte }
 
-// ParseRange parses a range from two hexadecimal numbers. The first number is inclusive, the second exclusive.
+// ParseRange parses a range that is given as two hexadecimal numbers. The first number is inclusive, and the second
+// number is exclusive.
 func ParseRange(low, high string) (r Range, err error) {
 	if r.Min, err = hex.DecodeString(low); err != nil {
 		return r, fmt.Errorf("%q is not an effective partition key: expected a hexadecimal number", low)
@@ -151,8 +152,8 @@ func (s Scheme) step() uint64 {
 	return 1
 }
 
-// floor returns the first position that may contain a key at or above an effective partition key. in is false if the
-// key is beyond the end of the ring.
+// floor returns the first position that may contain the given effective partition key or a higher one. in is false if
+// the key is beyond the end of the ring.
 func (s Scheme) floor(b []byte) (at uint64, in bool) {
 	if s != V1 {
 		return ringPosition(b), len(b) == 0 || b[0] < 1<<(8-v2Unset)
@@ -164,7 +165,7 @@ func (s Scheme) floor(b []byte) (at uint64, in bool) {
 	return h << v1Bits, h < 1<<v1Bits
 }
 
-// AppendKey appends the table's partition key for a complete key: the canonical text of each value.
+// AppendKey appends the table's partition key for a complete key. It consists of the canonical text of each value.
 func AppendKey(dst []byte, k Key) []byte {
 	if len(k) == 1 {
 		return k[0].Append(dst)
@@ -199,8 +200,8 @@ func ParseKey(b []byte, values int) (Key, error) {
 	return k, nil
 }
 
-// KeyToken returns the Token of the key that AppendKey wrote. KeyToken returns the start of the ring for invalid
-// bytes, which no stored key has.
+// KeyToken returns the Token of the key that AppendKey wrote. For invalid bytes, which no stored key has, KeyToken
+// returns the start of the ring.
 func (s Scheme) KeyToken(key []byte, values int) token.Token {
 	k, err := ParseKey(key, values)
 	if err != nil {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fairshare tracks how much of a scarce resource each principal has recently used. The package also determines
-// which principal is served next. It reads no clock.
+// Package fairshare tracks each principal's recent use of a scarce resource. The package also determines the principal
+// that is served next. The package reads no clock.
 //
 // Guarantees:
 //
-//   - (SH1) If demand exceeds supply, each user gets an equal share, and each connection of a user an equal part of it,
-//     regardless of demand. Unused shares go to the other users.
+//   - (SH1) If demand exceeds supply, each user gets an equal share, and each connection of a user gets an equal part
+//     of the user's share. Demand does not affect the shares. Unused shares go to the other users.
 //   - (SH2) Principals of low priority get the supply that principals of normal priority do not use.
 //   - (SH3) Memory use does not depend on the number of principals. Users and connections are identified by hashes, so
-//     two principals with equal hashes have one common share.
+//     principals with equal hashes have one common share.
 //
-// The caller keeps a balance that refills over time and shrinks with each admission. It admits a principal while the
-// balance exceeds the fraction that Reserve returns. The reserve grows with the principal's recent use. The balance
-// therefore settles at a level at which only the heaviest users wait.
+// The caller keeps a balance that refills over time and shrinks with each admission. The caller admits a principal
+// while the balance exceeds the fraction that Reserve returns. The reserve grows with the principal's recent use. The
+// balance therefore settles at a level at which only the heaviest users wait.
 package fairshare
 
 import (
@@ -28,12 +28,12 @@ import (
 type Principal struct {
 	// User and Connection identify a user and a connection of the user.
 	User, Connection uint32
-	// Low means that all requests of normal priority take precedence over the principal's requests.
+	// Low means that all requests of normal priority have precedence over the principal's requests.
 	Low bool
 }
 
 // Internal is the principal of the database's own operations on table rows, such as building an index. It has low
-// priority, except while it temporarily runs at normal priority.
+// priority, except when it temporarily runs at normal priority.
 var Internal = Principal{User: math.MaxUint32, Connection: math.MaxUint32, Low: true}
 
 // IsInternal reports whether c is Internal, at any priority.
@@ -55,8 +55,8 @@ func (c Principal) Append(dst []byte) []byte {
 	return append(dst, low)
 }
 
-// DecodePrincipal reads the output of Append. ok is false if src is not a principal. Fields that a later build has
-// added are ignored.
+// DecodePrincipal reads the output of Append. ok is false if src is not a principal. DecodePrincipal ignores fields
+// that a later build has added.
 func DecodePrincipal(src []byte) (c Principal, ok bool) {
 	if len(src) < PrincipalSize || src[8] > 1 {
 		return c, false
@@ -72,9 +72,9 @@ const (
 	halfLife = 512 * time.Millisecond
 )
 
-// These constants are fractions of the maximum reserve, which is 1. The connections of a single user need reserves from
-// 0 to ofConnection. A user that competes with other users needs a reserve that is up to ofUser higher. The range of
-// low priority starts at the end of the range of normal priority.
+// These constants are fractions of the maximum reserve, which is 1. The connections of a single user need reserves
+// from 0 to ofConnection. A user that competes with other users needs an additional reserve of up to ofUser. The range
+// of low priority starts where the range of normal priority ends.
 const (
 	ofUser       = 1. / 3
 	ofConnection = 1. / 6
@@ -89,7 +89,7 @@ type Shares struct {
 	// epoch is the number of half-lives by which the figures have decayed.
 	epoch atomic.Int64
 	aging sync.Mutex
-	// low is the part of total that requests of low priority have used.
+	// total is the use of all principals. low is the part of total that requests of low priority have used.
 	total, low atomic.Int64
 	// active is the number of users with recorded use. crowded is true if any user has several connections with
 	// recorded use.
@@ -100,7 +100,7 @@ type Shares struct {
 
 type user struct {
 	total atomic.Int64
-	// most is the use of the connection with the highest use.
+	// most is the highest use of a connection.
 	most atomic.Int64
 	had  [connections]atomic.Int64
 }
@@ -125,14 +125,14 @@ func (s *Shares) Took(c Principal, amount int64) {
 	}
 }
 
-// Rivals reports whether any other principal, or c itself at another priority, has recorded use.
+// Rivals reports whether any other principal has recorded use. A use of c at another priority also counts.
 func (s *Shares) Rivals(c Principal) bool {
 	all, low := s.total.Load(), s.low.Load()
 	return s.crowded.Load() || s.byUser[c.User%users].total.Load() < all || low > 0 && (!c.Low || low < all)
 }
 
-// Reserve returns the fraction of the maximum reserve, from 0 to 1, that must remain for c to be admitted. now is the
-// time since a fixed instant and never decreases.
+// Reserve returns the fraction of the maximum reserve that must remain for c to be admitted. The result is between 0
+// and 1. now is the time since a fixed instant and never decreases.
 func (s *Shares) Reserve(c Principal, now time.Duration) float64 {
 	if epoch := int64(now / halfLife); epoch != s.epoch.Load() {
 		s.age(epoch)
@@ -146,19 +146,19 @@ func (s *Shares) Reserve(c Principal, now time.Duration) float64 {
 	if of <= 0 || all <= 0 {
 		return need
 	}
-	// Use above an equal share of the total increases the reserve. The deduction is the same for all users and
-	// therefore favors no user.
+	// Use above an equal share of the total increases the reserve. The deduction is the same for all users, so it does
+	// not favor any user.
 	need += ofUser * min(1, max(0, steep*(of/all-1/float64(max(1, s.active.Load())))))
 	if s.crowded.Load() {
 		// The connection with the highest use gets the full increase, regardless of the use of the user's other
-		// connections. Therefore, a user gains nothing by opening many connections.
+		// connections. Therefore, a user cannot gain by opening many connections.
 		need += ofConnection * min(1,
 			max(0, 1+(float64(u.had[c.Connection%connections].Load())-float64(u.most.Load()))/of))
 	}
 	return need
 }
 
-// before reports whether a has lower recent use than b. before compares users first, then connections of the same
+// before reports whether a has lower recent use than b. It compares users first, and then connections of the same
 // user. Low priority comes after normal priority. now has the same meaning as in Reserve.
 func (s *Shares) before(a, b Principal, now time.Duration) bool {
 	if epoch := int64(now / halfLife); epoch != s.epoch.Load() {

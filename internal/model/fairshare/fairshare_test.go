@@ -17,7 +17,7 @@ type demand struct {
 	price int64
 }
 
-// divide runs the demands for ten seconds with a supply of one unit per microsecond and a reserve of 40 ms. divide
+// divide runs the demands for ten seconds. The supply is one unit per microsecond, and the reserve is 40 ms. divide
 // returns the fraction of the supply that each demand received during the last eight seconds.
 func divide(t *testing.T, demands []demand) []float64 {
 	t.Helper()
@@ -65,8 +65,8 @@ func same(t *testing.T, what string, got, want []float64, slack float64) {
 }
 
 // TestUsers checks how a resource is divided among users (SH1). The most demanding user must get no more than other
-// users that request at least their share. A user that requests less than its share must get everything that it
-// requests, and the rest must be divided evenly. The price of a request and the number of a user's connections must not
+// users whose demand is at least their share. A user whose demand is less than its share must get all that it
+// requests. The rest must be divided evenly. Neither the price of a request nor the number of a user's connections may
 // matter.
 func TestUsers(t *testing.T) {
 	u := func(user uint32, perMS float64, price int64) demand {
@@ -109,8 +109,8 @@ func TestConnections(t *testing.T) {
 	same(t, "two that both want more than half", divide(t, demands), []float64{0.5, 0.5}, 0.04)
 }
 
-// TestLow checks requests of low priority (SH2). Requests of low priority get nothing while requests of normal
-// priority use the whole supply. Otherwise, they get the remaining supply.
+// TestLow checks requests with low priority (SH2). These requests get nothing while requests with normal priority use
+// the whole supply. Otherwise, they get the remaining supply.
 func TestLow(t *testing.T) {
 	d := func(conn uint32, low bool, perMS float64) demand {
 		return demand{Principal{User: 1, Connection: conn, Low: low}, perMS, 100}

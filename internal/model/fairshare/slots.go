@@ -13,15 +13,15 @@ import (
 // waitingMax is the maximum number of callers waiting for a slot.
 const waitingMax = 4096
 
-// ErrWaiting reports that too many callers already wait for a slot. ErrLate reports that a caller has waited up to its
-// limit.
+// ErrWaiting reports that too many callers already wait for a slot. ErrLate reports that a caller has waited for the
+// maximum time.
 var (
 	ErrWaiting = errors.New("too many requests are waiting for a processor")
 	ErrLate    = errors.New("timed out waiting for a processor")
 )
 
 // Slots limits the number of concurrent callers. A freed slot is granted to the waiting principal with the lowest
-// recent use. If several principals have the same use, it is granted to the principal that has waited longest. It is
+// recent use. If several principals have the same use, the principal that has waited longest receives the slot. It is
 // safe for concurrent use.
 type Slots struct {
 	now func() time.Duration
@@ -82,7 +82,7 @@ func (s *Slots) Enter(ctx context.Context, who Principal, limit time.Duration) e
 	if i := slices.Index(s.waiting, w); i >= 0 {
 		s.waiting = slices.Delete(s.waiting, i, i+1)
 	} else {
-		s.grantNext() // the slot was granted in the meantime
+		s.grantNext() // the slot was granted before the wait ended
 	}
 	return err
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestSlots checks that the number of concurrent callers never exceeds the number of slots. The test also checks that a
-// freed slot is granted to the principal with the lowest use, and that a caller whose context ends does not keep a
-// slot.
+// TestSlots checks that the number of concurrent callers never exceeds the number of slots. A freed slot must be
+// granted to the principal with the lowest use. A caller whose context ends must not keep a slot.
 func TestSlots(t *testing.T) {
 	var now atomic.Int64
 	s := NewSlots(1, func() time.Duration { return time.Duration(now.Load()) })

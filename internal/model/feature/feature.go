@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feature defines the feature level. Nodes of different builds use this number to agree on the formats that
-// they write and on the effect of log entries.
+// Package feature defines the feature level. Nodes of different builds use the level to agree on the formats that they
+// write and on the effect of log entries.
 //
-// A build understands a range of levels. The level of a partition is set by an entry of its log and never decreases.
-// All replicas therefore change their behavior at the same index. Bytes that only a later build can read result in the
-// error Newer instead of being treated as damaged.
+// A build understands a range of levels. An entry in the log of a partition sets the partition's level, which never
+// decreases. All replicas therefore change their behavior at the same index. If only a later build can read some
+// bytes, the error is Newer, and the bytes are not treated as damaged.
 package feature
 
 import (
@@ -34,15 +34,14 @@ const (
 	Newest Level = 9
 )
 
-// Regions is the level from which a cluster can have nodes in several regions.
+// Regions is the first level at which a cluster can have nodes in several regions.
 const Regions Level = 9
 
 // TruncationIDs is the level that introduces IDs of truncations.
 const TruncationIDs Level = 7
 
-// Level 8 includes several features. Items are stored with their lifetimes instead of deadlines, and query
-// continuations contain the ID of their container. Change feeds have generations, and columns are dropped up to a
-// timestamp.
+// Level 8 includes several features. Items are stored with lifetimes instead of deadlines. Query continuations contain
+// the ID of their container. Change feeds have generations, and columns can be dropped up to a timestamp.
 const (
 	Lifetimes       Level = 8
 	ContinuationIDs Level = 8
@@ -50,10 +49,10 @@ const (
 	DropTimes       Level = 8
 )
 
-// Range is the range of levels that a build understands, inclusive.
+// Range is the range of levels that a build understands. Both ends are included.
 type Range struct{ Oldest, Newest Level }
 
-// Known is the range of this build.
+// Known is the range of levels that this build understands.
 var Known = Range{Oldest, Newest}
 
 // Has reports whether the level is in the range.
@@ -67,18 +66,18 @@ func (r Range) String() string {
 	return fmt.Sprintf("%d to %d", r.Oldest, r.Newest)
 }
 
-// ErrNewer matches every Newer. It means that the data is intact, but that this build is too old to read it.
+// ErrNewer matches every Newer. It means that the data is intact, but this build is too old to read the data.
 var ErrNewer = errors.New("written by a newer version of Ilion")
 
-// Newer describes data that a later build wrote, and states the range that this version supports. It matches ErrNewer.
+// Newer describes data that a later build wrote. It states the range that this version supports. It matches ErrNewer.
 type Newer struct {
-	// The name of the data, such as "this directory" or "a mutation".
+	// This is the name of the data, such as "this directory" or "a mutation".
 	What string
-	// Unit is the meaning of the number Has, such as "feature level", "format", or "entry kind".
+	// Unit is the meaning of the number in Has, such as "feature level", "format", or "entry kind".
 	Unit string
 	Has  uint64
-	// Oldest and Newest are the range of numbers that this version supports. Oldest is 0 if only Newest matters. Newest
-	// is 0 if the build supports no number.
+	// Oldest and Newest limit the range of numbers that this version supports. Oldest is 0 if only Newest matters.
+	// Newest is 0 if the build supports no number.
 	Oldest, Newest uint64
 }
 

@@ -20,7 +20,7 @@ func parse(t testing.TB, text string) *Geometry {
 	return g
 }
 
-// ring returns a ring of n positions around a center, in counter-clockwise order.
+// ring returns a ring of n positions around a center in counterclockwise order.
 func ring(n int, x, y, radius float64) string {
 	positions := make([]string, n+1)
 	for i := range positions {
@@ -78,11 +78,11 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-// TestRelations checks which geometries are within, or intersect, other geometries.
+// TestRelations checks which geometries are within other geometries, and which geometries intersect other geometries.
 func TestRelations(t *testing.T) {
 	t.Parallel()
 	disk, inner, hole := ring(32, 10, 10, 5), ring(32, 10, 10, 1), "[[9,9],[9,11],[11,11],[11,9],[9,9]]"
-	shape := polygon("[[0,0],[4,0],[4,4],[2,1],[0,4],[0,0]]") // concave at (2,1)
+	shape := polygon("[[0,0],[4,0],[4,4],[2,1],[0,4],[0,0]]") // the shape is concave at (2,1)
 	for _, c := range []struct {
 		what, a, b         string
 		within, intersects bool

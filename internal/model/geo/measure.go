@@ -8,15 +8,15 @@ import (
 	"github.com/golang/geo/s2"
 )
 
-// The WGS 84 ellipsoid: the equatorial radius in meters, and the flattening.
+// These constants define the WGS 84 ellipsoid by its equatorial radius in meters and its flattening.
 const (
 	equatorial = 6378137.0
 	flattening = 1 / 298.257223563
 	polar      = equatorial * (1 - flattening)
 )
 
-// Distance returns the distance of the closest points of two geometries in meters. The distance is 0 if the geometries
-// have a common point.
+// Distance returns the distance in meters between the closest points of two geometries. The distance is 0 if the
+// geometries share a point.
 func Distance(a, b *Geometry) float64 {
 	if Intersects(a, b) {
 		return 0
@@ -36,7 +36,7 @@ func Distance(a, b *Geometry) float64 {
 	return between(s2.LatLngFromPoint(x), s2.LatLngFromPoint(y))
 }
 
-// closest returns the closest points of two edges, which can be points.
+// closest returns the closest points of two edges. An edge can be a point.
 func closest(a0, a1, b0, b1 s2.Point) (p, q s2.Point) {
 	switch {
 	case a0 == a1 && b0 == b1:
@@ -49,9 +49,10 @@ func closest(a0, a1, b0, b1 s2.Point) (p, q s2.Point) {
 	return s2.EdgePairClosestPoints(a0, a1, b0, b1)
 }
 
-// between returns the length of the geodesic between two positions in meters. It uses the inverse method of T. Vincenty
-// (Direct and Inverse Solutions of Geodesics on the Ellipsoid, 1975). For nearly opposite positions, for which this
-// method does not converge, it returns the distance on a sphere, whose error is up to 0.5 percent.
+// between returns the length in meters of the geodesic between two positions. It uses the inverse method of T.
+// Vincenty (Direct and Inverse Solutions of Geodesics on the Ellipsoid, 1975). This method does not converge for
+// nearly opposite positions. For such positions, between returns the distance on a sphere, whose error is up to 0.5
+// percent.
 func between(x, y s2.LatLng) float64 {
 	u1, u2 := math.Atan((1-flattening)*math.Tan(float64(x.Lat))), math.Atan((1-flattening)*math.Tan(float64(y.Lat)))
 	sin1, cos1 := math.Sincos(u1)
@@ -103,7 +104,7 @@ func Area(g *Geometry) float64 {
 	return s2.PolygonFromOrientedLoops(loops).Area() * authalicRadius * authalicRadius
 }
 
-// authalicRadius is the radius in meters of the sphere with the area of the ellipsoid.
+// authalicRadius is the radius in meters of the sphere that has the same area as the ellipsoid.
 var authalicRadius = equatorial * math.Sqrt(authalicTerm(1)/2)
 
 // authalic maps a position on the ellipsoid to the sphere so that areas remain equal (J. P. Snyder, Map Projections: A

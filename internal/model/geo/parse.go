@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package geo evaluates geometries in GeoJSON: points, lines, polygons, and multipolygons with longitudes and latitudes
-// in degrees. Edges are arcs of great circles. Distances and areas apply to the WGS 84 ellipsoid.
+// Package geo evaluates GeoJSON geometries, which are points, lines, polygons, and multipolygons with longitudes and
+// latitudes in degrees. Edges are arcs of great circles. Distances and areas are measured on the WGS 84 ellipsoid.
 package geo
 
 import (
@@ -15,22 +15,22 @@ import (
 // PositionsMax is the maximum number of positions of a geometry.
 const PositionsMax = 100_000
 
-// ringsMax is the maximum number of rings of a geometry. The time needed to find the nesting of rings is quadratic in
+// ringsMax is the maximum number of rings of a geometry. The time for the computation of nested rings is quadratic in
 // the number of rings.
 const ringsMax = 1000
 
-// PositionBytes is the approximate memory of a position of a Geometry, in bytes.
+// PositionBytes is the approximate memory of a position in a Geometry, in bytes.
 const PositionBytes = 256
 
-// invalid is the reason why an object is not a valid geometry, in a sentence for clients.
+// invalid is the reason why an object is not a valid geometry. The reason is a sentence for clients.
 type invalid string
 
 func (i invalid) Error() string { return string(i) }
 
 // Geometry is a point, a line, or a set of polygons.
 type Geometry struct {
-	// Each path has one more vertex than it has edges. A point is a path with one vertex. The path of a ring returns to
-	// its first vertex.
+	// The number of vertices of a path is the number of its edges plus one. A point is a path with one vertex. The
+	// path of a ring returns to its first vertex.
 	paths   [][]s2.Point
 	polygon *s2.Polygon // nil for points and lines
 }
@@ -44,7 +44,7 @@ func (g *Geometry) Edges() (n int) {
 }
 
 // Parse returns the geometry that a GeoJSON object describes. If the object is invalid, the error is the reason. A
-// polygon whose outer ring is in clockwise order is the region outside of the ring.
+// polygon whose outer ring is in clockwise order is the region outside the ring.
 func Parse(v document.Value) (*Geometry, error) {
 	coordinates := v.Get("coordinates")
 	if coordinates.Kind() != document.Array {

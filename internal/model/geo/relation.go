@@ -6,14 +6,14 @@ import (
 	"github.com/golang/geo/s2"
 )
 
-// Intersects reports whether two geometries have a common point.
+// Intersects reports whether two geometries share a point.
 func Intersects(a, b *Geometry) bool {
 	return a.contains(b.paths[0][0]) || b.contains(a.paths[0][0]) || a.anyContained(b) || b.anyContained(a) ||
 		crosses(a, b, s2.MaybeCross)
 }
 
-// Within reports whether a geometry is completely inside the polygons of another geometry, or whether both are the same
-// point.
+// Within reports whether a geometry is completely inside the polygons of another geometry. It also returns true if
+// both geometries are the same point.
 func Within(a, b *Geometry) bool {
 	if b.polygon == nil {
 		return len(a.paths) == 1 && len(a.paths[0]) == 1 && b.contains(a.paths[0][0])
@@ -108,7 +108,7 @@ func crosses(a, b *Geometry, least s2.Crossing) (found bool) {
 	return found
 }
 
-// edges calls visit for each edge, and for a point with two equal vertices, until visit returns false.
+// edges calls visit for each edge until visit returns false. For a point, it calls visit with two equal vertices.
 func (g *Geometry) edges(visit func(p, q s2.Point) bool) {
 	for _, path := range g.paths {
 		if len(path) == 1 && !visit(path[0], path[0]) {

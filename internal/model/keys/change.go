@@ -4,11 +4,11 @@ package keys
 
 import "encoding/binary"
 
-// stampLen is the length of the timestamp at the start of the rest of a change log key.
+// stampLen is the length of the timestamp in a change log key. The timestamp is at the start of the rest.
 const stampLen = 8
 
-// AppendChange appends the kind and rest of a change log entry to the prefix of its partition. kind is Latest or
-// Change, stamp is the timestamp of the commit in microseconds, and clustering is the key of the row.
+// AppendChange appends the kind and the rest of a change log entry to the prefix of its partition. kind is Latest or
+// Change. stamp is the commit timestamp in microseconds. clustering is the key of the row.
 func AppendChange(prefix []byte, kind byte, stamp int64, clustering []byte) []byte {
 	prefix = binary.BigEndian.AppendUint64(append(prefix, kind), uint64(max(stamp, 0)))
 	return append(prefix, clustering...)
@@ -23,8 +23,8 @@ func ParseChange(rest []byte) (stamp int64, clustering []byte, ok bool) {
 	return int64(binary.BigEndian.Uint64(rest)), rest[stampLen:], true
 }
 
-// These bytes separate the timestamp and the clustering key in the keys of kind Change of a CQL table. Range deletions
-// of a commit sort before its row changes.
+// These bytes separate the timestamp from the clustering key in the keys of kind Change of a CQL table. Within a
+// commit, range deletions sort before row changes.
 const (
 	ChangedRanges byte = 0
 	ChangedRow    byte = 1

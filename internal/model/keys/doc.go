@@ -27,26 +27,28 @@
 //	bit 30 set     tables, bloom filter by row       as tables
 //	bit 31 set     tables on the wide ring           as tables
 //
-// In an ordered index, each zero byte of a value is followed by 0xff. Entries are therefore ordered by their values as
-// bytes. In other indexes, entries are ordered by length first. View hints (RFC 0030) are the only index entries that
-// store a value, which is a timestamp.
+// In an ordered index, each zero byte of a value is followed by 0xff. Entries are therefore ordered by their values,
+// which are compared as bytes. In other indexes, entries are ordered by length first. View hints (RFC 0030) are the
+// only index entries that store a value, which is a timestamp.
 //
-// All integers are big-endian. A position is the token with its sign flipped, in 8 bytes. For a table whose ID has bit
-// 31 set, the position is 16 bytes of a wider hash. The position precedes the partition key. A token range is therefore
-// a key range, and a split moves no bytes. Partition keys with equal tokens are ordered by length, then by bytes.
+// All integers are big-endian. A position is the token with its sign flipped, in 8 bytes. If bit 31 of the table ID is
+// set, the position consists of 16 bytes of a wider hash. The position precedes the partition key. Therefore, a token
+// range is a key range, and a split moves no bytes. Partition keys with equal tokens are ordered by length, and then
+// by bytes.
 //
 // The deleted ranges of kind 1 are disjoint and ordered by their ends. For each clustering key, only the first range
-// that ends after the key can cover it. A write adds a deleted range to kind 0 without reading the other deletions. The
-// range is moved to kind 1 later.
+// that ends after the key can contain the key. A write adds a deleted range to kind 0 without reading the other
+// deletions. A later operation moves the range to kind 1.
 //
-// The change log (kinds 5 to 7, RFC 0024) follows the rows of its partition, in commit order. It is split, transferred,
-// merged, and truncated with the rows.
+// The change log (kinds 5 to 7, RFC 0024) follows the rows of its partition in commit order. It is split, transferred,
+// merged, and truncated together with the rows.
 //
 // Guarantees:
 //
 //   - (KY1) The prefix that Split returns is self-delimiting, so no prefix is the start of another prefix.
 //   - (KY2) No key contains the ID of a physical partition, except the partition's own meta and registry record.
 //
-// Callers reject partition keys and indexed values of more than MaxLen bytes. Longer keys and values would be
-// truncated. The package does not depend on the format of values or on Pebble. Start reading at AppendRow and Split.
+// Callers reject partition keys and indexed values of more than MaxLen bytes. Without this check, longer keys and
+// values would be truncated. The package does not depend on the format of values or on Pebble. Start reading at
+// AppendRow and at Split.
 package keys

@@ -7,19 +7,19 @@ import (
 	"encoding/binary"
 )
 
-// HintSpace marks the hint indexes of a table, one for each of its materialized views (RFC 0030). Their entries have a
-// value of 8 bytes: the timestamp of the last mutation that wrote them.
+// HintSpace marks the hint indexes of a table. A table has one hint index for each of its materialized views (RFC
+// 0030). Each entry has a value of 8 bytes, which is the timestamp of the last mutation that wrote the entry.
 const HintSpace uint32 = 1 << 27
 
 // These are the values of a hint index. Entries under HintStale identify rows that may be out of sync with the view.
-// Instead of the clustering key, they contain the output of AppendStaleRow or AppendStaleRange. Entries under
+// These entries contain the output of AppendStaleRow or AppendStaleRange instead of the clustering key. Entries under
 // HintViewRow identify view rows that a base row may have produced (see AppendViewRow).
 var (
 	HintStale   = []byte{}
 	HintViewRow = []byte{1}
 )
 
-// These bytes start the rest of an entry under HintStale.
+// These bytes are the first byte of the rest of an entry under HintStale.
 const (
 	staleRow   byte = 0
 	staleRange byte = 1
@@ -42,7 +42,7 @@ func AppendStaleRange(dst, start, end []byte) []byte {
 // StaleRangeBounds returns the bounds of the rests of all range hints.
 func StaleRangeBounds() (lower, upper []byte) { return []byte{staleRange}, []byte{staleRange + 1} }
 
-// StaleHint is the decoded rest of a hint under HintStale. It identifies a row, or the rows in [Start, End).
+// StaleHint is the decoded rest of a hint under HintStale. It identifies a row or the rows in [Start, End).
 type StaleHint struct {
 	Range bool
 	// Clustering is the key of the row.
@@ -71,12 +71,13 @@ func ParseStaleHint(rest []byte) (d StaleHint, ok bool) {
 }
 
 // AppendViewRow appends the rest of the entry for a view row that a base row may have produced. value is the value of
-// the view's key column that is not a key column of the base table. It is empty if no such column exists.
+// the view's key column that is not a key column of the base table. value is empty if no such column exists.
 func AppendViewRow(dst, clustering, value []byte) []byte {
 	return append(append(appendEscaped(dst, clustering), 0, valueEnd), value...)
 }
 
-// AppendViewRowsFrom appends the start of the view row entries of base rows whose key is at least clustering.
+// AppendViewRowsFrom appends the start of the view row entries of base rows with keys greater than or equal to
+// clustering.
 func AppendViewRowsFrom(dst, clustering []byte) []byte { return appendEscaped(dst, clustering) }
 
 // ViewRowBounds returns the bounds of the rests of all view row entries of a base row.

@@ -24,8 +24,8 @@ const (
 	FirstTable uint32 = 512
 )
 
-// MetadataVersionKey is the key, under MetaID, of the version of all other keys under MetaID. The version has 8 bytes.
-// All other keys under MetaID start with a higher byte.
+// MetadataVersionKey is the key of the metadata version under MetaID. The version covers all other keys under MetaID.
+// The version has 8 bytes. All other keys under MetaID start with a higher byte.
 const MetadataVersionKey = "\x00"
 
 // These bits of an ID define the layout of its keys.
@@ -60,7 +60,7 @@ const MaxLen = math.MaxUint16
 
 const idLen = 4
 
-// positionLen returns the length of the ring position in keys with an ID.
+// positionLen returns the length of the ring position in keys with the given ID.
 func positionLen(id uint32) int {
 	if id&WideRing != 0 {
 		return 16
@@ -109,13 +109,14 @@ func AppendRow(dst []byte, table uint32, tok token.Token, pk, clustering []byte)
 	return append(dst, clustering...)
 }
 
-// DedupeID identifies a command of a coordinator. Each (node, sequence) pair is used only once.
+// DedupeID identifies a command of a coordinator. Each pair of node and sequence is used only once.
 type DedupeID struct {
 	Coordinator [16]byte
 	Sequence    uint64
 }
 
-// partNumbers is the limit of the numbers of batch parts. Nodes assign higher sequence numbers to their commands.
+// partNumbers is the upper limit of the numbers of batch parts. The sequence numbers that nodes assign to their
+// commands are higher.
 const partNumbers = 1 << 32
 
 // MayBePart reports whether the ID can belong to a part of an atomic batch. The ID of a batch part consists of the
@@ -142,7 +143,7 @@ func AppendDedupe(dst []byte, table uint32, tok token.Token, pk []byte, id Dedup
 	return AppendDedupeID(append(AppendPartition(dst, table, tok, pk), Dedupe), id)
 }
 
-// AppendIndexValue appends the common prefix of all entries of an index with a value.
+// AppendIndexValue appends the common prefix of all index entries with the given value.
 func AppendIndexValue(dst []byte, index uint32, value []byte) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, index|IndexSpace)
 	if index&OrderedIndex == 0 {
@@ -151,13 +152,14 @@ func AppendIndexValue(dst []byte, index uint32, value []byte) []byte {
 	return append(appendEscaped(dst, value), 0, valueEnd)
 }
 
-// AppendIndexFrom appends the start of the entries of an ordered index whose value is at least value.
+// AppendIndexFrom appends the start of the entries of an ordered index whose values are greater than or equal to
+// value.
 func AppendIndexFrom(dst []byte, index uint32, value []byte) []byte {
 	return appendEscaped(binary.BigEndian.AppendUint32(dst, index|IndexSpace), value)
 }
 
 // These bytes follow a zero byte in the value of an ordered index. They indicate whether the zero byte is part of the
-// value or marks the value's end.
+// value or ends the value.
 const (
 	valueZero = 0xff
 	valueEnd  = 1
@@ -175,8 +177,8 @@ func appendEscaped(dst, value []byte) []byte {
 	}
 }
 
-// escapedEnd returns the end, after the end mark, of the value of an ordered index that starts at pos. escapedEnd
-// returns 0 if the value has no end mark.
+// escapedEnd returns the position after the end mark of the value of an ordered index that starts at pos. It returns 0
+// if the value has no end mark.
 func escapedEnd(key []byte, pos int) int {
 	for {
 		n := bytes.IndexByte(key[min(pos, len(key)):], 0)
@@ -193,8 +195,8 @@ func escapedEnd(key []byte, pos int) int {
 	}
 }
 
-// valueLen returns the length of the prefix that all entries with the value of key share, or 0 if key is not an index
-// entry.
+// valueLen returns the length of the prefix that all entries with the same value as key share. It returns 0 if key is
+// not an index entry.
 func valueLen(key []byte) int {
 	if ID(key)&OrderedIndex == 0 {
 		return sizedEnd(key, idLen)
@@ -214,14 +216,15 @@ func valueOf(prefix []byte) []byte {
 	return bytes.ReplaceAll(v, []byte{0, valueZero}, []byte{0})
 }
 
-// AppendIndex appends the key of an index entry, which means that the row may have the value. In a table with
+// AppendIndex appends the key of an index entry. The entry means that the row may have the value. In a table with
 // clustering columns, an empty clustering key represents the static row.
 func AppendIndex(dst []byte, index uint32, value []byte, tok token.Token, pk, clustering []byte) []byte {
 	dst = AppendPosition(AppendIndexValue(dst, index, value), tok, pk)
 	return append(dst, clustering...)
 }
 
-// AppendTable appends an ID. All keys of a table start with its ID. For an index, IndexSpace is set.
+// AppendTable appends the ID of a table or index. All keys of a table start with the table's ID. The ID of an index
+// has the bit IndexSpace.
 func AppendTable(dst []byte, id uint32) []byte { return binary.BigEndian.AppendUint32(dst, id) }
 
 // AppendSystem appends a key with an ID below FirstTable.
@@ -246,10 +249,10 @@ func ID(key []byte) uint32 {
 type Parts struct {
 	Table uint32
 	Token token.Token // the first 8 bytes of the position
-	Low   uint64      // the remaining bytes, on the wide ring
+	Low   uint64      // the remaining bytes of a position on the wide ring
 	Key   []byte
 	Kind  byte
-	// Rest is the part that doc.go calls "rest".
+	// Rest is the part of the key that doc.go calls "rest".
 	Rest []byte
 	// PrefixLen is the length of the common prefix of all keys of the logical partition.
 	PrefixLen int
@@ -296,7 +299,8 @@ func Parse(key []byte) (p Parts, ok bool) {
 	return p, true
 }
 
-// Entry is a decoded index entry. Slices point into the key, except a value with zero bytes in an ordered index.
+// Entry is a decoded index entry. Slices point into the key. The exception is a value with zero bytes in an ordered
+// index.
 type Entry struct {
 	Index      uint32 // the index ID without the bit IndexSpace
 	Value      []byte

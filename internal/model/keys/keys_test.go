@@ -130,7 +130,7 @@ func TestOrderedIndex(t *testing.T) {
 	})
 }
 
-// TestComparerInvariants checks Pebble's requirements for a comparer, for whole keys and for key prefixes such as
+// TestComparerInvariants checks Pebble's requirements for a comparer. It checks whole keys and key prefixes, such as
 // separators.
 func TestComparerInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -181,8 +181,8 @@ func TestAfter(t *testing.T) {
 	})
 }
 
-// TestSpan checks that a token span contains exactly the keys of its tokens, and that a boundary inside a token divides
-// the token's keys.
+// TestSpan checks that a token span contains exactly the keys of its tokens. A boundary inside a token must divide the
+// token's keys.
 func TestSpan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := tokens.Draw(t, "a"), tokens.Draw(t, "b")
@@ -209,7 +209,7 @@ func TestSpan(t *testing.T) {
 	})
 }
 
-// TestMeta checks that a partition's metadata survives its encoding, and that no prefix of the encoding is accepted.
+// TestMeta checks that a partition's metadata survives its encoding. No prefix of the encoding may be accepted.
 func TestMeta(t *testing.T) {
 	m := NewMeta(1<<40, Span{Table: 2000, Begin: []byte{1}})
 	if m.Applied != 10 || m.Term != 5 || m.Epoch != 1 {
@@ -234,8 +234,8 @@ func TestMeta(t *testing.T) {
 	}
 }
 
-// TestMetaOfLaterBuilds checks that a decoder preserves unknown optional fields byte for byte, and that unknown
-// required fields and other formats are rejected as newer.
+// TestMetaOfLaterBuilds checks that a decoder preserves unknown optional fields byte for byte. It must reject unknown
+// required fields and other formats as newer.
 func TestMetaOfLaterBuilds(t *testing.T) {
 	m := NewMeta(7, Span{Table: 2000})
 	m.Region = "here"

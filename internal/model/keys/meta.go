@@ -18,7 +18,7 @@ const (
 	InitialEpoch   uint64 = 1
 )
 
-// ErrCorrupt is the error for bytes that no Append function wrote. For data of a newer build, the error is a
+// ErrCorrupt is the error for bytes that no Append function wrote. For data from a newer build, the error is a
 // *feature.Newer.
 var ErrCorrupt = errors.New("corrupt partition metadata")
 
@@ -29,9 +29,9 @@ type Meta struct {
 	Partition uint64
 	// Applied and Term are the index and term of the last log entry that the rows include.
 	Applied, Term uint64
-	// MaxTimestamp is the highest timestamp of a leader that has been applied, in microseconds. On a standalone node,
-	// it is the highest reserved timestamp. It does not indicate which writes have been applied, because timestamps
-	// ascend per key instead of per partition.
+	// MaxTimestamp is the highest applied timestamp of a leader, in microseconds. On a standalone node, it is the
+	// highest reserved timestamp. It does not indicate which writes have been applied, because timestamps ascend only
+	// per key.
 	MaxTimestamp int64
 	// SchemaVersion is the schema revision that entries of the log have installed.
 	SchemaVersion uint64
@@ -45,17 +45,17 @@ type Meta struct {
 	AutoLeave                                      bool
 	// Children lists the partitions that were split off, oldest first.
 	Children []Child
-	// Parents lists the partitions from which this partition was created. Parents is empty for a new table and has one
-	// element after a split.
+	// Parents lists the partitions from which this partition was created. A new table has no parents, and a partition
+	// that was split off has one parent.
 	Parents []Parent
-	// Frozen is the index of the log entry after which the partition accepts no commands. Its left neighbor is about to
-	// take over its data. It is 0 if the partition accepts commands.
+	// Frozen is the index of the log entry after which the partition accepts no commands. At that time, its left
+	// neighbor is about to take over its data. Frozen is 0 if the partition accepts commands.
 	Frozen uint64
-	// Absorbed lists the partitions whose spans this partition has taken over, including the partitions that they had
-	// taken over before. Absorbed contains at most AbsorbedMax partitions, oldest first. Data of these partitions that
-	// a node still stores is obsolete.
+	// Absorbed lists the partitions whose spans this partition has taken over. It includes the partitions that these
+	// partitions had taken over before. Absorbed contains at most AbsorbedMax partitions, oldest first. Data of these
+	// partitions that a node still stores is obsolete.
 	Absorbed []Absorbed
-	// Begun is the number of commands of the entry after Applied that the state already includes.
+	// Begun is the number of commands that the state already includes from the entry after Applied.
 	Begun Begun
 	// Region is the region of the replica set since the partition was created. Region is empty if the partition was
 	// created without a topology.
@@ -65,7 +65,7 @@ type Meta struct {
 	// Earlier states therefore cannot be read or restored.
 	Swept int64
 	// FeedLow is reserved for the log index of the first entry that a change feed can still return. The value 0 means
-	// the whole log. It is unused, because change feeds do not read the log, and log truncation depends only on the
+	// the whole log. FeedLow is unused because change feeds do not read the log. Log truncation depends only on the
 	// replicas.
 	FeedLow uint64
 
@@ -94,22 +94,23 @@ type Parent struct {
 	Partition, Index, Epoch uint64
 }
 
-// Absorbed is a physical partition that was merged into this partition. All entries that the absorbed partition applied
-// up to Index, at which it was frozen, precede entry At of this partition's log.
+// Absorbed is a physical partition that was merged into this partition. The absorbed partition was frozen at Index.
+// All entries that it applied up to Index precede entry At of this partition's log.
 type Absorbed struct {
 	Partition, Index, Epoch, At uint64
 }
 
-// Begun is the number of applied commands of log entry Index, if they were stored before the rest of the entry.
+// Begun is the number of applied commands of log entry Index. It is set if these commands were stored before the rest
+// of the entry.
 type Begun struct{ Index, Commands uint64 }
 
-// AbsorbedMax is the maximum length of Meta.Absorbed. A replica that has missed more merges than that is detected only
-// through the topology.
+// AbsorbedMax is the maximum length of Meta.Absorbed. If a replica has missed more merges, it is detected only through
+// the topology.
 const AbsorbedMax = 64
 
 const metaFormat = 2
 
-// These are the fields of a meta. Frozen must be understood, because a frozen partition serves no requests.
+// These are the fields of a meta. Builds must understand Frozen, because a frozen partition serves no requests.
 const (
 	metaParents = 1
 	metaRegion  = 2
@@ -131,8 +132,8 @@ func NewMeta(partition uint64, span Span) Meta {
 	}
 }
 
-// Append appends the encoded meta: the format, then its parts in order. Integers are varints, and lists start with
-// their length.
+// Append appends the encoded meta, which consists of the format and the parts in order. Integers are varints, and
+// lists start with their length.
 func (m *Meta) Append(dst []byte) []byte {
 	w := codec.Writer(dst)
 	w.Uint(metaFormat)
@@ -290,7 +291,7 @@ func (m *Meta) decodeFields(d *decoder) error {
 	return nil
 }
 
-// checkFormat rejects a record whose format differs from the format that this build writes.
+// checkFormat rejects a record whose format is not the format that this build writes.
 func checkFormat(what string, has, format uint64, corrupt error) error {
 	switch {
 	case has > format:

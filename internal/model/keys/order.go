@@ -7,11 +7,12 @@ import (
 	"encoding/binary"
 )
 
-// ComparerName is stored with every store. It changes if the key order or Split changes.
+// ComparerName is stored in every store. It changes if the key order or Split changes.
 const ComparerName = "ilion.keys.v1"
 
-// Split returns the length of the prefix that bloom filters contain. The prefix is the partition in a table, the value
-// in an index, and the whole key for system keys and tables with WholeKey. An incomplete key is its own prefix.
+// Split returns the length of the prefix that bloom filters contain. In a table, the prefix is the partition. In an
+// index, it is the value. For system keys and tables with WholeKey, it is the whole key. An incomplete key is its own
+// prefix.
 func Split(key []byte) int {
 	if len(key) < idLen {
 		return len(key)
@@ -52,7 +53,7 @@ func Separator(dst, a, b []byte) []byte {
 	if n >= len(a) || n >= len(b) || a[n] > b[n] {
 		return append(dst, a...) // a is a prefix of b
 	}
-	if n+1 < len(b) || a[n]+1 < b[n] { // the differing byte of a can be incremented and remains less than the byte of b
+	if n+1 < len(b) || a[n]+1 < b[n] { // the differing byte of a, plus one, is less than the byte of b
 		return grown(dst, a, n)
 	}
 	for i := n + 1; i < len(a); i++ {
@@ -63,7 +64,7 @@ func Separator(dst, a, b []byte) []byte {
 	return append(dst, a...)
 }
 
-// grown appends the bytes of a up to index i, with the last of these bytes incremented.
+// grown appends the bytes of a up to index i and increments the last of these bytes.
 func grown(dst, a []byte, i int) []byte {
 	return append(append(dst, a[:i]...), a[i]+1)
 }
@@ -78,8 +79,8 @@ func Successor(dst, a []byte) []byte {
 	return append(dst, a...)
 }
 
-// SplitOrdered splits the key of an ordered index's entry into the value and the remaining part, which contains the
-// position and the keys of the row. The value must not contain zero bytes. ok is false for any other bytes.
+// SplitOrdered splits the key of an ordered index's entry into the value and the rest. The rest contains the position
+// and the keys of the row. The value must not contain zero bytes. ok is false for any other bytes.
 func SplitOrdered(key []byte) (value, place []byte, ok bool) {
 	n := bytes.IndexByte(key[min(idLen, len(key)):], 0) + idLen
 	if n < idLen || n+1 >= len(key) || key[n+1] != valueEnd {

@@ -11,9 +11,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Position is the position of a partition key in its table: the ring position, then the key itself. Two keys with the
-// same token have different positions, so a partition can be split at a hot key. Keys with equal ring positions are
-// ordered as in the store: by length, then by bytes. The empty key precedes all other keys.
+// Position is the position of a partition key in its table. It consists of the ring position and the key itself. Two
+// keys with the same token have different positions, so a partition can be split at a hot key. Keys with equal ring
+// positions are ordered as in the store, which orders them by length and then by bytes. The empty key precedes all
+// other keys.
 type Position struct {
 	// Ring is the ring position of a token (token.Token.Position). On the wide ring, it is the first half of the
 	// position.
@@ -40,8 +41,8 @@ func (p Position) Compare(o Position) int {
 	return bytes.Compare(p.Key, o.Key)
 }
 
-// IsZero reports whether p is the first position on the ring. As the limit of a span, the zero position means the end
-// of the ring.
+// IsZero reports whether p is the first position on the ring. As the limit of a span, the zero position is the end of
+// the ring.
 func (p Position) IsZero() bool { return p.Ring == 0 && p.Low == 0 && len(p.Key) == 0 }
 
 // String returns the token, the second half of a wide position in hexadecimal, and the key. It omits parts that are

@@ -4,10 +4,10 @@ package keys
 
 import "github.com/ilion-db/ilion/internal/model/codec"
 
-// Progress is the part of a partition's meta that nearly every log entry changes. A node stores the progress of all its
-// partitions in one record. Each batch merges its changes into this record, so it writes one key instead of one key per
-// partition. If the meta itself has a higher applied index, it takes precedence. The meta is stored again only when
-// another part of it changes.
+// Progress is the part of a partition's meta that nearly every log entry changes. A node stores the progress of all
+// its partitions in one record. Each batch merges its changes into this record, so it writes one key instead of one
+// key per partition. If the meta itself has a higher applied index, the meta has precedence. The meta is stored again
+// only when another part of the meta changes.
 type Progress struct {
 	// Partition is the ID of the physical partition. The other fields have the same meaning as in Meta. Applied is 0
 	// if the partition has left the node, which invalidates its earlier progress.
@@ -18,10 +18,10 @@ type Progress struct {
 
 const progressFormat = 1
 
-// BeginProgress appends an empty progress record, which consists of its format. Partitions follow in any order.
+// BeginProgress appends an empty progress record, which consists only of the format. Partitions follow in any order.
 func BeginProgress(dst []byte) []byte { return append(dst, progressFormat) }
 
-// AppendProgress appends a partition to a progress record. AppendProgress starts the record if it is empty.
+// AppendProgress appends a partition to a progress record. If record is empty, AppendProgress starts the record.
 func AppendProgress(record []byte, p *Progress) []byte {
 	if len(record) == 0 {
 		record = BeginProgress(record)

@@ -16,8 +16,8 @@ const MetaPartition uint64 = 1 << 62
 // ErrReplicaCorrupt is returned for bytes that Replica.Append did not write.
 var ErrReplicaCorrupt = errors.New("corrupt replica record")
 
-// Replica is a node's record, under RegistryID, of a physical partition replica. It is written before the replica
-// stores any data, and deleted together with the replica's data. It is not part of snapshots.
+// Replica is a node's record of a physical partition replica. Its key is under RegistryID. The record is written
+// before the replica stores any data, and deleted together with the replica's data. It is not part of snapshots.
 type Replica struct {
 	Partition uint64
 	// Replica is the replica ID. The ID is never reused, even for another partition.
@@ -31,7 +31,8 @@ type Replica struct {
 
 const replicaFormat = 2
 
-// Append appends the encoded record: the format, then its parts in order, as varints, and the fields of later builds.
+// Append appends the encoded record. It consists of the format, the parts in order as varints, and the fields of later
+// builds.
 func (r *Replica) Append(dst []byte) []byte {
 	w := codec.Writer(dst)
 	w.Uint(replicaFormat)

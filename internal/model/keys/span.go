@@ -11,9 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Span is a part of a table. A span consists of the keys with a position (see AppendPosition) in [Begin, End). An
-// empty Begin is the start of the table, and an empty End is its end. A boundary may be between two partition keys of
-// the same token.
+// Span is a part of a table. It consists of the keys whose position (see AppendPosition) is in [Begin, End). An empty
+// Begin is the start of the table, and an empty End is its end. A boundary may be between two partition keys of the
+// same token.
 type Span struct {
 	Table      uint32
 	Begin, End []byte
@@ -42,7 +42,7 @@ func (s Span) Holds(p Position) bool {
 	return bytes.Compare(s.Begin, pos) <= 0 && (len(s.End) == 0 || bytes.Compare(pos, s.End) < 0)
 }
 
-// Bounds returns the first key of the span and the first key after it.
+// Bounds returns the first key of the span and the first key after the span.
 func (s Span) Bounds() (lower, upper []byte) {
 	lower = append(AppendTable(nil, s.Table), s.Begin...)
 	if len(s.End) > 0 {

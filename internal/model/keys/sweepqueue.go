@@ -4,7 +4,7 @@ package keys
 
 import "encoding/binary"
 
-// These are the classes of sweep queue entries. Each class has a different sweep delay.
+// These are the classes of sweep queue entries. The classes have different sweep delays.
 const (
 	SweepRows   byte = 0
 	SweepDedupe byte = 1
@@ -19,7 +19,7 @@ const sweepEntryHead = 2*idLen + 1 + 8
 // SweepEntryLen returns the length of the sweep queue entry of a key.
 func SweepEntryLen(key []byte) int { return sweepEntryHead + len(key) - idLen }
 
-// AppendSweepEntry appends the sweep queue entry of a table's key that can be swept at the given second.
+// AppendSweepEntry appends the sweep queue entry of a table's key. The key can be swept at the given second.
 func AppendSweepEntry(dst []byte, class byte, second int64, key []byte) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, SweepQueueID)
 	dst = append(append(dst, key[:idLen]...), class)
@@ -35,8 +35,8 @@ func SweepTime(note []byte) int64 {
 	return int64(binary.BigEndian.Uint64(note[2*idLen+1:]))
 }
 
-// AppendSweepTarget appends the key that a sweep queue entry refers to. AppendSweepTarget appends nothing if note is
-// not a sweep queue entry.
+// AppendSweepTarget appends the key to which a sweep queue entry refers. If note is not a sweep queue entry,
+// AppendSweepTarget appends nothing.
 func AppendSweepTarget(dst, note []byte) []byte {
 	if len(note) < sweepEntryHead {
 		return dst

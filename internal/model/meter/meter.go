@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package meter limits the evaluation of expressions: the allocated memory, the work, and the number of concurrent
-// evaluations.
+// Package meter limits the evaluation of expressions. It limits the allocated memory, the work, and the number of
+// concurrent evaluations.
 //
 // Guarantees:
 //
-//   - (ME1) An evaluation reserves memory before it allocates. All evaluations of a node together hold no more than
-//     their Pool.
+//   - (ME1) An evaluation reserves memory before it allocates. All evaluations of a node together never reserve more
+//     memory than their Pool contains.
 //   - (ME2) An evaluation ends soon after its context ends, its deadline passes, or its work limit is reached.
-//   - (ME3) An evaluation that takes longer than a few milliseconds needs a slot. Slots are shared as package fairshare
-//     describes.
+//   - (ME3) An evaluation that takes longer than a few milliseconds needs a slot. Package fairshare describes how
+//     slots are shared.
 //
-// A nil Meter imposes no limits. Tests and code that evaluates constants need no meter.
+// A nil Meter imposes no limits. Tests need no meter, and neither does code that evaluates constants.
 package meter
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// Pool is an amount of memory that evaluations share. Pool is safe for concurrent use.
+// Pool is an amount of memory that evaluations share. A Pool is safe for concurrent use.
 type Pool struct {
 	max  int64
 	used atomic.Int64
@@ -53,8 +53,8 @@ func (p *Pool) Used() int64 { return p.used.Load() }
 func (p *Pool) Max() int64 { return p.max }
 
 const (
-	// free is the memory that an evaluation may hold without reserving it. grain is the unit in which an evaluation's
-	// reservation grows.
+	// free is the memory that an evaluation may hold without a reservation. grain is the unit in which a reservation
+	// grows.
 	free, grain = 64 << 10, 256 << 10
 	// stride is the number of steps between two checks of the context and the clock. It corresponds to a tenth of a
 	// millisecond of work.
@@ -62,8 +62,8 @@ const (
 	// turn is the time for which an evaluation may run before it needs a slot. It is also the time for which it keeps a
 	// slot while other evaluations wait.
 	turn = 10 * time.Millisecond
-	// StepsMax is the work that an evaluation may do beyond its allowance. It corresponds to two seconds of common
-	// steps, or up to five seconds of the slowest steps.
+	// StepsMax is the amount of work that an evaluation may do in addition to its allowance. It corresponds to two
+	// seconds of common steps, or up to five seconds of the slowest steps.
 	StepsMax = 60_000_000
 )
 
@@ -73,8 +73,8 @@ type Limits struct {
 	Pool *Pool
 	// Bytes is the maximum memory of the evaluation, or 0 for no limit.
 	Bytes int64
-	// At the Deadline, the evaluation ends with the error Late. Clock returns the current time. Without a Clock or a
-	// Deadline, the evaluation has no deadline.
+	// When Deadline has passed, the evaluation ends with the error Late. Clock returns the current time. Without a
+	// Clock or a Deadline, the evaluation has no deadline.
 	Deadline time.Time
 	Clock    sched.Clock
 	Late     error
@@ -86,29 +86,29 @@ type Limits struct {
 	Steps int64
 }
 
-// Meter measures one evaluation. Meter belongs to one goroutine.
+// Meter measures one evaluation. A Meter belongs to one goroutine.
 type Meter struct {
 	ctx    context.Context
 	limits Limits
 
-	// kept is the number of bytes that are released individually. passing is the number of bytes released by Mark and
-	// Release.
+	// kept is the number of bytes that are released individually. passing is the number of bytes that Mark and Release
+	// manage.
 	kept, passing int64
-	// granted is the number of bytes that may be in use without a further reservation. taken is the part of granted
-	// that is reserved in the pool.
+	// granted is the number of bytes that the evaluation may use without a further reservation. taken is the part of
+	// granted that is reserved in the pool.
 	granted, taken int64
 
-	// left is the number of steps until the next check. done is the number of steps before it, and allowed is the
-	// number of steps permitted in addition to StepsMax.
+	// left is the number of steps until the next check. done is the number of steps up to that check. allowed is the
+	// number of permitted steps in addition to StepsMax.
 	left          int
 	done, allowed int64
-	// looked is the time of the last check. ran is the running time since the last turn, in the slot if the evaluation
-	// has a slot.
+	// looked is the time of the last check. ran is the running time since the last turn. If the evaluation has a slot,
+	// ran is the running time in the slot.
 	looked time.Time
 	ran    time.Duration
 	inSlot bool
 	err    error
-	// exhausted means that err was caused by the work limit or the deadline.
+	// exhausted means that the work limit or the deadline caused err.
 	exhausted bool
 }
 
@@ -180,7 +180,7 @@ func (m *Meter) Keep(n int) error {
 	return m.grow()
 }
 
-// Mark returns the current count of allocated bytes, to which Release can return.
+// Mark returns the current count of allocated bytes. Release can return to this count.
 func (m *Meter) Mark() int64 {
 	if m == nil {
 		return 0
@@ -188,7 +188,7 @@ func (m *Meter) Mark() int64 {
 	return m.passing
 }
 
-// Release records that the memory allocated since Mark has been released.
+// Release records that all memory allocated since Mark has been released.
 func (m *Meter) Release(mark int64) {
 	if m != nil {
 		m.passing = mark
@@ -241,7 +241,7 @@ func (m *Meter) Allow(steps int) {
 	}
 }
 
-// Excess returns the number of steps beyond the allowance.
+// Excess returns the number of steps in addition to the allowance.
 func (m *Meter) Excess() int64 {
 	if m == nil {
 		return 0
@@ -295,7 +295,8 @@ func (m *Meter) late() error {
 	return context.DeadlineExceeded
 }
 
-// takeTurn acquires a slot for an evaluation that has used up its turn, or yields its slot to another evaluation.
+// takeTurn acquires a slot for an evaluation that has used up its turn. If the evaluation has a slot, takeTurn yields
+// the slot to another evaluation.
 func (m *Meter) takeTurn() error {
 	now := time.Now()
 	if !m.looked.IsZero() {
@@ -332,7 +333,7 @@ func (m *Meter) leave() {
 	}
 }
 
-// Pause must be called before the evaluation waits. It releases the slot, and the time until the next step does not
+// Pause must be called before the evaluation waits. Pause releases the slot. The time until the next step does not
 // count as running time.
 func (m *Meter) Pause() {
 	if m == nil || m.looked.IsZero() {

@@ -82,8 +82,8 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestTurns checks that an evaluation that has used up its turn acquires a slot (ME3). It must release the slot before
-// it waits and at its end, and it must not wait for a slot past its deadline.
+// TestTurns checks that an evaluation that has used up its turn acquires a slot (ME3). The evaluation must release the
+// slot before it waits and at its end. It must not wait for a slot longer than until its deadline.
 func TestTurns(t *testing.T) {
 	slots := fairshare.NewSlots(1, func() time.Duration { return 0 })
 	first := New(t.Context(), Limits{Slots: slots})

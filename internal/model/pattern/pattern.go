@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pattern compiles regular expressions of clients. It limits the size of the compiled program and the duration
-// of a match. A match of package regexp cannot be interrupted, so its cost must be known in advance.
+// Package pattern compiles regular expressions from clients. It limits the size of the compiled program and the
+// duration of a match. Package regexp cannot interrupt a match, so the cost of a match must be known in advance.
 package pattern
 
 import (
@@ -10,13 +10,13 @@ import (
 	"regexp/syntax"
 )
 
-// InstructionsMax is the maximum number of instructions of a program. Each instruction takes about a hundred bytes.
+// InstructionsMax is the maximum number of instructions of a program. Each instruction uses about a hundred bytes.
 const InstructionsMax = 20_000
 
 // ErrTooLarge reports an expression whose program would exceed InstructionsMax.
 var ErrTooLarge = errors.New("the regular expression is too complex: its program has more than 20000 instructions")
 
-// Pattern is a compiled expression. Pattern is safe for concurrent use.
+// Pattern is a compiled expression. A Pattern is safe for concurrent use.
 type Pattern struct {
 	*regexp.Regexp
 	instructions int
@@ -42,8 +42,7 @@ func Compile(expression string) (*Pattern, error) {
 	return &Pattern{re, n}, nil
 }
 
-// size estimates the number of instructions of an expression. size returns InstructionsMax+1 if the number exceeds
-// InstructionsMax.
+// size estimates the number of instructions of an expression. The result is at most InstructionsMax+1.
 func size(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)/2
 	for _, sub := range re.Sub {

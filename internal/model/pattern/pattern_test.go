@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestBounds checks that an expression with a large program is rejected before it is compiled, and that other
-// expressions match as in package regexp.
+// TestBounds checks that an expression with a large program is rejected before it is compiled. Other expressions must
+// match as in package regexp.
 func TestBounds(t *testing.T) {
 	for _, text := range []string{
 		"(x?){1000}" + strings.Repeat("(y?){1000}", 30),

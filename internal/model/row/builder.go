@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Builder encodes operands. A Builder may be reused, and allocates nothing once its buffers have grown. The Builder
+// Builder encodes operands. A Builder may be reused. It does not allocate once its buffers have grown. The Builder
 // does not copy paths and values, but references them until Bytes or Append is called. Entries may be added in any
-// order. Ascending order is the fastest. If the same place (column, path) is added twice, the merge rule (RW2)
-// determines the result, as for two operands. A zero Builder must be initialized with Reset.
+// order. Ascending order is fastest. If the same place (column, path) is added twice, the merge rule (RW2) applies, as
+// for two operands. A zero Builder must be initialized with Reset.
 type Builder struct {
 	h       head
 	entries []entry
@@ -19,16 +19,16 @@ type Builder struct {
 	buf     []byte
 }
 
-// Reset begins an operand with timestamp ts, in microseconds, or Unstamped.
+// Reset begins an operand with timestamp ts. The timestamp is in microseconds or is Unstamped.
 func (b *Builder) Reset(ts int64) {
-	clear(b.entries) // release the caller's memory
+	clear(b.entries) // release the memory of the caller
 	clear(b.ranges)
 	b.entries, b.ranges, b.sorted = b.entries[:0], b.ranges[:0], true
 	b.h = head{base: ts, deleted: deletion{ts: NotDeleted}}
 }
 
-// Live sets the row marker. ttl is in seconds, or 0 if the marker does not expire. expiry is the second at which the
-// marker expires. It is ignored if ttl is 0.
+// Live sets the row marker. ttl is in seconds, or 0 if the marker does not expire. expiry is the time at which the
+// marker expires, in seconds since the epoch. If ttl is 0, expiry is ignored.
 func (b *Builder) Live(ttl int32, expiry int64) {
 	if ttl == 0 {
 		expiry = NoExpiry
@@ -36,57 +36,58 @@ func (b *Builder) Live(ttl int32, expiry int64) {
 	b.h.live, b.h.marker = true, Liveness{Timestamp: b.h.base, TTL: ttl, Expiry: expiry}
 }
 
-// LiveFor sets the row marker of a row with a lifetime (see Lifetimes). lifetime is in seconds, or DefaultLifetime. The
-// lifetime starts at the second at, which is the time of the write.
+// LiveFor sets the row marker of a row with a lifetime (see Lifetimes). lifetime is in seconds, or DefaultLifetime.
+// The lifetime starts at the second at, when the row is written.
 func (b *Builder) LiveFor(lifetime int32, at int64) {
 	b.h.live, b.h.marker = true, Liveness{Timestamp: b.h.base, Expiry: NoExpiry, Lifetime: lifetime, Written: at}
 }
 
-// DeleteRow deletes the row, or the whole partition in a header operand, at the operand's timestamp. at is the second
-// of the deletion.
+// DeleteRow deletes the row at the operand's timestamp. In a header operand, it deletes the whole partition. at is the
+// second of the deletion.
 func (b *Builder) DeleteRow(at int64) { b.DeleteRowBefore(0, at) }
 
-// DeleteRowBefore is like DeleteRow, but adds delta (0 or -1) to the operand's timestamp.
+// DeleteRowBefore works like DeleteRow, but adds delta (0 or -1) to the operand's timestamp.
 func (b *Builder) DeleteRowBefore(delta int, at int64) {
 	b.h.dead, b.h.deleted = true, deletion{b.h.base + int64(delta), at} // wraps around for Unstamped (see DeleteColumn)
 }
 
-// Cell sets the value of one element, or of a single-cell column if path is nil. ttl and expiry have the same meaning
-// as in Live.
+// Cell sets the value of one element. If path is nil, it sets the value of a single-cell column. ttl and expiry have
+// the same meaning as in Live.
 func (b *Builder) Cell(col uint32, path, value []byte, ttl int32, expiry int64) {
 	b.add(cellEntry(col, path, value, b.h.base, ttl, expiry))
 }
 
-// CellAt is like Cell, but with a separate timestamp, which an Unstamped operand cannot store.
+// CellAt works like Cell, but sets a separate timestamp, which an Unstamped operand cannot store.
 func (b *Builder) CellAt(col uint32, path, value []byte, ts int64, ttl int32, expiry int64) {
 	b.add(cellEntry(col, path, value, ts, ttl, expiry))
 }
 
-// Tombstone deletes one element, or a single-cell column if path is nil. at is the second of the deletion.
+// Tombstone deletes one element. If path is nil, it deletes the value of a single-cell column. at is the second of the
+// deletion.
 func (b *Builder) Tombstone(col uint32, path []byte, at int64) {
 	b.add(entry{kind: kindTombstone, col: col, path: path, hasPath: path != nil, ts: b.h.base, when: at})
 }
 
-// TombstoneAt is like Tombstone, but with a separate timestamp, as in CellAt.
+// TombstoneAt works like Tombstone, but sets a separate timestamp, as CellAt does.
 func (b *Builder) TombstoneAt(col uint32, path []byte, ts, at int64) {
 	b.add(entry{kind: kindTombstone, col: col, path: path, hasPath: path != nil, ts: ts, when: at})
 }
 
-// DeleteColumn deletes all elements of a multi-cell column at the operand's timestamp plus delta. delta is 0, or -1 if
-// the same operand sets new elements.
+// DeleteColumn deletes all elements of a multi-cell column at the operand's timestamp plus delta. delta is -1 if the
+// same operand sets new elements, and otherwise 0.
 func (b *Builder) DeleteColumn(col uint32, delta int, at int64) {
 	ts := b.h.base
 	if delta < 0 {
-		ts-- // wraps around for Unstamped, and back when Stamp sets the base
+		ts-- // wraps around for Unstamped, and wraps back when Stamp sets the base
 	}
 	b.add(entry{kind: kindColDeletion, col: col, ts: ts, when: at})
 }
 
-// DeleteRange deletes the rows with clustering keys in [start, end) at the operand's timestamp. A nil end is unbounded.
-// It is only valid in header operands. An empty interval has no effect.
+// DeleteRange deletes the rows with clustering keys in [start, end) at the operand's timestamp. A nil end is
+// unbounded. Only header operands can contain a range. An empty interval has no effect.
 func (b *Builder) DeleteRange(start, end []byte, at int64) { b.DeleteRangeBefore(start, end, 0, at) }
 
-// DeleteRangeBefore is like DeleteRange, but adds delta (0 or -1) to the operand's timestamp.
+// DeleteRangeBefore works like DeleteRange, but adds delta (0 or -1) to the operand's timestamp.
 func (b *Builder) DeleteRangeBefore(start, end []byte, delta int, at int64) {
 	b.ranges = append(b.ranges, Range{Start: start, End: end, Timestamp: b.h.base + int64(delta), At: at})
 }

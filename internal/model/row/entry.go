@@ -9,7 +9,7 @@ import (
 	"math"
 )
 
-// ErrCorrupt is returned for bytes that were not written by a Builder or Merger.
+// ErrCorrupt is returned for bytes that neither a Builder nor a Merger wrote.
 var ErrCorrupt = errors.New("corrupt row")
 
 const (
@@ -40,7 +40,7 @@ const (
 // entry is a decoded entry. Its slices point into the encoded bytes.
 type entry struct {
 	ts int64
-	// when is the second of a deletion, or the expiry of a cell.
+	// when is the second of a deletion or the expiry of a cell.
 	when        int64
 	path, value []byte
 	col         uint32
@@ -49,7 +49,8 @@ type entry struct {
 	hasPath     bool
 }
 
-// class orders the entries of one column: first its deletion, then the cell without a path, then the cells with a path.
+// class orders the entries of one column. The deletion of the column is first, followed by the cell without a path and
+// then the cells with a path.
 func (e *entry) class() int {
 	switch {
 	case e.kind == kindColDeletion:
@@ -74,8 +75,8 @@ func (e *entry) compare(o *entry) int {
 	return bytes.Compare(e.path, o.path)
 }
 
-// wins implements RW2 for two entries of the same column and path. It is a total order on content, which makes Merge
-// commutative.
+// wins implements RW2 for two entries of the same column and path. It defines a total order of contents, which makes
+// Merge commutative.
 func (e *entry) wins(o *entry) bool {
 	if e.ts != o.ts {
 		return e.ts > o.ts
@@ -92,7 +93,7 @@ func (e *entry) wins(o *entry) bool {
 	return e.ttl > o.ttl
 }
 
-// uvarint decodes a uvarint at pos. The returned position is negative if the bytes are truncated or invalid.
+// uvarint decodes a uvarint at pos. If the bytes are truncated or invalid, the returned position is negative.
 func uvarint(b []byte, pos int) (uint64, int) {
 	if uint(pos) < uint(len(b)) && b[pos] < 0x80 {
 		return uint64(b[pos]), pos + 1
@@ -111,7 +112,7 @@ func uvarintLong(b []byte, pos int) (uint64, int) {
 	return v, pos + n
 }
 
-// readSecond decodes a second, a non-negative int64.
+// readSecond decodes a second, which is a non-negative int64.
 func readSecond(b []byte, pos int) (int64, int) {
 	v, pos := uvarint(b, pos)
 	if v > math.MaxInt64 {
@@ -126,7 +127,7 @@ func readDelta(b []byte, pos int) (int64, int) {
 	return int64(v>>1) ^ -int64(v&1), pos
 }
 
-// readBytes decodes a length and that many bytes. The result is never nil.
+// readBytes decodes a length and that number of bytes. The result is never nil.
 func readBytes(b []byte, pos int) ([]byte, int) {
 	n, pos := uvarint(b, pos)
 	if pos < 0 || n > uint64(len(b)-pos) {
@@ -146,7 +147,7 @@ func readTTL(b []byte, pos int) (int32, int64, int) {
 	return int32(ttl), expiry, pos
 }
 
-// read decodes the entry at pos of b. The returned position is negative if the entry is corrupt.
+// read decodes the entry at pos of b. If the entry is corrupt, the returned position is negative.
 func (e *entry) read(b []byte, pos int, base int64) int {
 	k := b[pos]
 	if k > entryKnown {

@@ -22,13 +22,13 @@ type head struct {
 	// of an Unstamped deletion.
 	dead    bool
 	deleted deletion
-	// ranges is the encoded list, including its count, or nil if the row has no ranges.
+	// ranges is the encoded list of ranges, including its count. It is nil if the row has no ranges.
 	ranges []byte
 	// moreRanges is true in a partition's deletions if further ranges are stored under separate keys.
 	moreRanges bool
 }
 
-// read decodes the head and returns the position of the entries. The position is negative if the head is corrupt.
+// read decodes the head and returns the position of the entries. If the head is corrupt, the position is negative.
 func (h *head) read(b []byte) int {
 	if len(b) < headLen || b[0] > flagsKnown {
 		return -1
@@ -138,7 +138,8 @@ func (l *Liveness) supersedes(o *Liveness) bool {
 	return l.Written > o.Written
 }
 
-// Timestamp returns the base timestamp of an operand. It is Unstamped if the leader has not assigned it yet.
+// Timestamp returns the base timestamp of an operand. The timestamp is Unstamped if the leader has not assigned it
+// yet.
 func Timestamp(operand []byte) int64 {
 	if len(operand) < headLen {
 		return Unstamped
@@ -155,9 +156,10 @@ func Stamp(operand []byte, ts int64) bool {
 	return true
 }
 
-// Check decodes a whole operand. sets reports whether the operand sets a marker or a cell. An operand that only deletes
-// makes no row visible. due is the earliest second of a deletion or an expiry, or NoExpiry if the operand contains
-// neither. An error wraps ErrCorrupt. The operand must then not be stored, because it could never be merged.
+// Check decodes a whole operand. sets reports whether the operand sets a marker or a cell. An operand that only
+// deletes data makes no row visible. due is the earliest second of a deletion or an expiry. If the operand contains
+// neither, due is NoExpiry. An error wraps ErrCorrupt. The operand must then not be stored, because it could not be
+// merged.
 func Check(operand []byte) (sets bool, due int64, err error) {
 	var h head
 	pos := h.read(operand)
@@ -194,8 +196,8 @@ func (h *head) oldest() int64 {
 	return oldest
 }
 
-// Split divides a header operand into its deletions (of the partition and of ranges) and its static cells. A part is
-// nil if it is empty. Both parts may point into operand, which Check must have accepted.
+// Split divides a header operand into its static cells and its deletions of the partition and of ranges. An empty part
+// is nil. Both parts may point into operand, which Check must have accepted.
 func Split(operand []byte) (deletions, static []byte) {
 	var h head
 	pos := h.read(operand)

@@ -11,12 +11,12 @@ const DefaultLifetime int32 = -1
 const NoDefault int32 = -1
 
 // Lifetimes is the setting of a table that determines when its rows with a lifetime (Builder.LiveFor) expire. A row
-// expires as a whole when its lifetime since the write has passed. The setting may change at any time and then applies
-// to all rows. A row that has expired stays expired regardless of later settings (see At). The zero value is the
-// setting of a table whose rows do not expire.
+// expires as a whole when its lifetime has passed since the write. The setting may change at any time, and the new
+// setting applies to all rows. An expired row remains expired regardless of later settings (see At). The zero value is
+// the setting of a table whose rows do not expire.
 type Lifetimes struct {
-	// Default is the lifetime, in seconds, of rows without their own lifetime. It is NoDefault if these rows never
-	// expire, and 0 if no row expires.
+	// Default is the lifetime, in seconds, of rows without their own lifetime. Default is NoDefault if these rows
+	// never expire, and 0 if no row expires.
 	Default int32
 	// Past describes the rows that had expired when the setting was changed.
 	Past Expired
@@ -30,8 +30,8 @@ type Expired struct {
 	Default int64
 }
 
-// At returns the rows that have expired at the second now. Rows that have expired remain expired under a new setting if
-// its Past is correct. Past must be the result of At of the previous setting at the second of the change.
+// At returns the rows that have expired at the second now. Expired rows remain expired under a new setting if the
+// setting's Past is correct. Past must be the result of the previous setting's At for the second of the change.
 func (l Lifetimes) At(now int64) Expired {
 	e := l.Past
 	if l.Default != 0 {
@@ -44,7 +44,7 @@ func (l Lifetimes) At(now int64) Expired {
 }
 
 // Deadline returns the second at which the row of an operand expires. Deadline returns NoExpiry if the row has no
-// lifetime, or if the lifetime does not end under the current setting.
+// lifetime. It also returns NoExpiry if the lifetime does not end under the current setting.
 func (l Lifetimes) Deadline(operand []byte) int64 {
 	m, ok := lifetimeOf(operand)
 	switch {
@@ -77,7 +77,7 @@ func (e Expired) Covering(value []byte, deleted int64) int64 {
 	return deleted
 }
 
-// HasLifetime reports whether an operand sets a lifetime of its row.
+// HasLifetime reports whether an operand sets the lifetime of its row.
 func HasLifetime(operand []byte) bool { return len(operand) >= headLen && operand[0]&flagLifetime != 0 }
 
 // lifetimeOf returns the marker of a row with a lifetime.
@@ -91,10 +91,10 @@ func lifetimeOf(value []byte) (Liveness, bool) {
 }
 
 // begin returns the second at which a lifetime starts. Written is the start of a second, and a row must not expire
-// before the end of its lifetime.
+// before its lifetime has ended.
 func (l *Liveness) begin() int64 { return l.Written + 1 }
 
-// readLifetime decodes a lifetime and the second at which it starts.
+// readLifetime decodes a lifetime and the second at which the lifetime starts.
 func readLifetime(b []byte, pos int) (lifetime int32, at int64, next int) {
 	v, pos := uvarint(b, pos)
 	at, pos = readSecond(b, pos)
@@ -107,5 +107,5 @@ func readLifetime(b []byte, pos int) (lifetime int32, at int64, next int) {
 	return int32(v), at, pos
 }
 
-// secondMax is the maximum of Written. It prevents overflows of sums with lifetimes.
+// secondMax is the maximum of Written. It prevents overflows when a lifetime is added.
 const secondMax = 1 << 50

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestLifetimes checks that a row expires according to the current setting, counted from its timestamp, and that it
-// stays expired.
+// TestLifetimes checks that a row expires according to the current setting, counted from its timestamp. An expired row
+// must stay expired.
 func TestLifetimes(t *testing.T) {
 	operand := func(lifetime int32) []byte {
 		var b Builder

@@ -8,7 +8,7 @@ import (
 )
 
 // Merger merges any number of operands of one key. The caller adds operands in any order and then calls Append. A
-// Merger may be reused, and allocates nothing once its buffers have grown.
+// Merger may be reused. It does not allocate once its buffers have grown.
 type Merger struct {
 	base       int64
 	any        bool
@@ -19,9 +19,9 @@ type Merger struct {
 	ranges     []Range
 	moreRanges bool
 	scratch    rangeScratch
-	// entries holds sorted runs consecutively, and runs holds their lengths. A run is merged with the previous run as
-	// soon as both runs have similar lengths. A chain of k operands therefore costs O(k log k). If all operands change
-	// one cell, the cost is O(k).
+	// entries holds sorted runs consecutively, and runs holds their lengths. When two adjacent runs have similar
+	// lengths, they are merged. A chain of k operands therefore costs O(k log k). If all operands change one cell, the
+	// cost is O(k).
 	entries, spare []entry
 	runs           []int
 }
@@ -35,7 +35,8 @@ func (m *Merger) Reset() {
 	m.any, m.live, m.dead, m.moreRanges, m.deleted = false, false, false, false, deletion{ts: NotDeleted}
 }
 
-// Add merges an operand or a merged row. The bytes are referenced until Reset. An error wraps ErrCorrupt.
+// Add merges an operand or a merged row. The Merger references the bytes until Reset is called. An error wraps
+// ErrCorrupt.
 func (m *Merger) Add(operand []byte) error {
 	var h head
 	pos := h.read(operand)
@@ -126,7 +127,7 @@ func (m *Merger) Append(dst []byte) []byte {
 	return dst
 }
 
-// mergeAllRuns merges all runs into one, without hidden entries.
+// mergeAllRuns merges all runs into one run and drops hidden entries.
 func (m *Merger) mergeAllRuns() {
 	for len(m.runs) > 1 {
 		m.mergeRuns()
@@ -196,7 +197,7 @@ func (m *Merger) canonicalBase() int64 {
 	return base
 }
 
-// Merge appends the merge of two operands or rows to dst, in canonical form.
+// Merge appends the canonical merge of two operands or rows to dst.
 func Merge(dst, a, b []byte) ([]byte, error) {
 	var m Merger
 	m.Reset()

@@ -14,11 +14,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// fact is a change of a row. The model of a row is the unordered list of all facts. Each read evaluates all of them.
+// fact is a change of a row. The model of a row is the unordered list of all facts. Each read evaluates all facts.
 type fact struct {
 	kind       string // marker, delete, cell, tombstone, column, range
 	col        uint32
-	path       string // "-" for none
+	path       string // "-" for no path
 	value      string
 	ts, when   int64
 	ttl        int32
@@ -324,7 +324,7 @@ func TestMergeInvariants(t *testing.T) {
 	})
 }
 
-// TestSweepHidesNothing checks that a sweep removes only data that is invisible to readers at or after the horizon.
+// TestSweepHidesNothing checks that a sweep removes only data that readers at or after the horizon cannot see.
 func TestSweepHidesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, _ := draw(t, false)

@@ -14,7 +14,7 @@ import (
 // Range is a deleted interval [Start, End) of clustering keys. A nil End is unbounded.
 type Range struct {
 	Start, End []byte
-	// Timestamp is in microseconds. At is the second of the deletion.
+	// Timestamp is the timestamp of the deletion in microseconds. At is the second of the deletion.
 	Timestamp int64
 	At        int64
 }
@@ -31,7 +31,7 @@ func (r *Range) empty() bool { return r.End != nil && bytes.Compare(r.Start, r.E
 
 func (r *Range) strength() deletion { return deletion{r.Timestamp, r.At} }
 
-// AppendRange appends a deleted range in stored form: an operand that contains only this range.
+// AppendRange appends the stored form of a deleted range, which is an operand that contains only this range.
 func (r *Range) AppendRange(dst []byte) []byte {
 	h := head{base: r.Timestamp, deleted: deletion{ts: NotDeleted}}
 	return h.append(dst, []Range{*r})
@@ -50,8 +50,8 @@ func (r *Range) Resolve(value []byte) error {
 	return nil
 }
 
-// Normalize returns the ranges as a disjoint, ascending list in which every key has the strongest deletion that covers
-// it. It may reorder in.
+// Normalize returns the ranges as a disjoint, ascending list. In this list, every key has the strongest deletion that
+// covers it. It may reorder in.
 func Normalize(in []Range) []Range {
 	var s rangeScratch
 	return slices.Clone(s.normalize(in))
@@ -79,7 +79,7 @@ func appendRanges(dst []byte, ranges []Range, base int64) []byte {
 	return dst
 }
 
-// readRange decodes one range. The returned position is negative if the range is corrupt.
+// readRange decodes one range. If the range is corrupt, the returned position is negative.
 func readRange(b []byte, pos int, base int64, r *Range) int {
 	if uint(pos) >= uint(len(b)) || b[pos] > rangeUnbounded {
 		return -1
@@ -95,8 +95,8 @@ func readRange(b []byte, pos int, base int64, r *Range) int {
 	return pos
 }
 
-// skipRanges returns the position after an encoded list of ranges. It is negative if the list is corrupt, unordered, or
-// overlapping.
+// skipRanges returns the position after an encoded list of ranges. If the list is corrupt, unordered, or overlapping,
+// the position is negative.
 func skipRanges(b []byte, pos int) int {
 	n, pos := uvarint(b, pos)
 	if n == 0 || n > math.MaxInt32 {
@@ -138,7 +138,7 @@ type rangeScratch struct {
 	head   []Range // start of a list that is being sorted
 }
 
-// rangeHeap is a heap with the strongest range on top.
+// rangeHeap is a heap whose top element is the strongest range.
 type rangeHeap []Range
 
 func (h rangeHeap) Len() int           { return len(h) }
@@ -153,8 +153,9 @@ func (h *rangeHeap) Pop() any {
 	return x
 }
 
-// normalize returns the ranges as a disjoint, ascending list in which every key has the strongest deletion that covers
-// it. Adjacent ranges of the same deletion are joined. It may reorder in. The result is valid until the next call.
+// normalize returns the ranges as a disjoint, ascending list. In this list, every key has the strongest deletion that
+// covers it. Adjacent ranges of the same deletion are joined. It may reorder in. The result is valid until the next
+// call.
 func (s *rangeScratch) normalize(in []Range) []Range {
 	in = slices.DeleteFunc(in, func(r Range) bool { return r.empty() })
 	s.sort(in)
@@ -195,7 +196,7 @@ func (s *rangeScratch) normalize(in []Range) []Range {
 	return s.out
 }
 
-// sort orders ranges by their start. Typically a few new ranges precede a long sorted list.
+// sort orders ranges by their start. Typically, a few new ranges precede a long sorted list.
 func (s *rangeScratch) sort(in []Range) {
 	compare := func(x, y Range) int { return bytes.Compare(x.Start, y.Start) }
 	n := max(len(in)-1, 0)

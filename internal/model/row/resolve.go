@@ -9,10 +9,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Resolve decodes a stored row as a reader sees it at the second now. Resolve reports whether the row exists. deleted
-// is the timestamp of the strongest deletion in the partition header that covers the row (Header.Covering). It is
-// NotDeleted if no deletion covers the row. Cells in dropped (in ascending order of columns) are treated as absent.
-// The row points into value, and Resolve allocates nothing once its buffers have grown. An error wraps ErrCorrupt.
+// Resolve decodes a stored row as a reader sees the row at the second now. It reports whether the row exists. deleted
+// is the timestamp of the strongest deletion in the partition header that covers the row (Header.Covering). If no
+// deletion covers the row, deleted is NotDeleted. Cells in dropped, which is in ascending order of columns, are
+// treated as absent. The row points into value. Resolve does not allocate once its buffers have grown. An error wraps
+// ErrCorrupt.
 func (r *Row) Resolve(value []byte, deleted, now int64, dropped []cqltype.Dropped) (exists bool, err error) {
 	var h head
 	pos := h.read(value)
@@ -43,9 +44,9 @@ func (r *Row) resolve(value []byte, pos int, h *head, deleted, now int64, droppe
 	return r.Live || len(cells) > 0, nil
 }
 
-// resolvePlainCells is the fast path for the entries of most rows. These are live cells with the row's timestamp,
-// without a path, with ascending small column IDs, and with values of less than 16 KiB. It stops at the first entry of
-// any other form.
+// resolvePlainCells is the fast path for the entries of most rows. These entries are live cells with the row's
+// timestamp, without a path, with ascending small column IDs, and with values of less than 16 KiB. It stops at the
+// first other entry.
 func resolvePlainCells(b []byte, pos int, base int64, live bool, cells []Cell) (int, []Cell) {
 	if !live {
 		return pos, cells
@@ -53,7 +54,7 @@ func resolvePlainCells(b []byte, pos int, base int64, live bool, cells []Cell) (
 	for last := byte(0); pos+2 < len(b); {
 		h := b[pos : pos+3]
 		body, n := pos+3, int(h[2])
-		if n >= 0x80 && body < len(b) { // a length of two bytes
+		if n >= 0x80 && body < len(b) { // the length has two bytes
 			n = n&0x7f | int(b[body])<<7
 			if body++; n >= 1<<14 {
 				break
@@ -77,8 +78,8 @@ func resolvePlainCells(b []byte, pos int, base int64, live bool, cells []Cell) (
 	return pos, cells
 }
 
-// resolveRest decodes the entries from pos on. The entries before pos must be plain cells, and the last of them must be
-// the last cell in cells.
+// resolveRest decodes the entries that start at pos. The entries before pos must be plain cells, and the last of them
+// must be the last cell in cells.
 func resolveRest(value []byte, pos int, base, floor, now int64, dropped []cqltype.Dropped, cells []Cell) ([]Cell,
 	error) {
 	columnFloor, column := floor, uint32(0)
@@ -112,7 +113,7 @@ func resolveRest(value []byte, pos int, base, floor, now int64, dropped []cqltyp
 	return cells, nil
 }
 
-// outOfOrder reports whether entries are out of order. It is cheap for the common case of ascending columns.
+// outOfOrder reports whether entries are out of order. The check is cheap in the common case of ascending columns.
 func outOfOrder(last, e *entry) bool {
 	if last.col != e.col {
 		return last.col > e.col
@@ -127,7 +128,7 @@ type Header struct {
 	Static Row
 	// Deleted is the timestamp of the partition deletion, or NotDeleted if the partition has not been deleted.
 	Deleted int64
-	// Ranges are the deleted intervals, disjoint and ascending.
+	// Ranges holds the deleted intervals in a disjoint, ascending list.
 	Ranges []Range
 	// MoreRanges is true if more ranges are stored under separate keys.
 	MoreRanges bool
@@ -139,8 +140,8 @@ func (h *Header) Clear() {
 	h.MoreRanges = false
 }
 
-// Resolve decodes the merge of header operands, or of their deletions alone, as a reader sees it at the second now. An
-// error wraps ErrCorrupt.
+// Resolve decodes the merge of header operands, or of their deletions alone, as a reader sees the header at the second
+// now. An error wraps ErrCorrupt.
 func (h *Header) Resolve(value []byte, now int64, dropped []cqltype.Dropped) error {
 	h.Clear()
 	var hd head

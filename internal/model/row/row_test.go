@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// TestInsertCostsOneTimestamp pins the bytes of an INSERT of two columns, without and with a TTL.
+// TestInsertCostsOneTimestamp pins the bytes of an INSERT of two columns, with and without a TTL.
 func TestInsertCostsOneTimestamp(t *testing.T) {
 	var b Builder
 	b.Reset(0x0102030405060708)
@@ -34,8 +34,8 @@ func TestInsertCostsOneTimestamp(t *testing.T) {
 	}
 }
 
-// TestOnePlaceTwice checks that the merge rule applies if one operand contains two entries for the same cell, in
-// either order.
+// TestOnePlaceTwice checks that the merge rule applies if one operand contains two entries for the same cell. The
+// order of the entries must not matter.
 func TestOnePlaceTwice(t *testing.T) {
 	var b Builder
 	for _, order := range [][]string{{"first", "a"}, {"a", "first"}} {
@@ -57,8 +57,8 @@ func TestOnePlaceTwice(t *testing.T) {
 	}
 }
 
-// TestHotPathAllocatesNothing checks that building, merging, and resolving a row of five columns allocates nothing once
-// the buffers have grown.
+// TestHotPathAllocatesNothing checks that building, merging, and resolving a row of five columns does not allocate
+// once the buffers have grown.
 func TestHotPathAllocatesNothing(t *testing.T) {
 	var b Builder
 	var m Merger
@@ -119,7 +119,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestLongValues checks that values with lengths near the limits of each length encoding can be read back.
+// TestLongValues checks that values whose lengths are near the limits of a length encoding can be read again.
 func TestLongValues(t *testing.T) {
 	for _, n := range []int{0, 1, 127, 128, 255, 256, 16383, 16384, 1 << 20} {
 		value := bytes.Repeat([]byte{0xff}, n)
@@ -171,7 +171,7 @@ func seeds(f *testing.F) {
 	f.Add(bytes.Clone(b.Bytes()), []byte{0})
 }
 
-// FuzzResolve checks that no input makes a reader panic, and that bytes that can be read as a row can also be merged.
+// FuzzResolve checks that no input makes a reader panic. Bytes that can be read as a row must also be mergeable.
 func FuzzResolve(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, value, _ []byte) {
@@ -193,7 +193,7 @@ func FuzzResolve(f *testing.F) {
 	})
 }
 
-// FuzzMerge checks that merging any two byte strings returns an error, or a canonical row that can be read.
+// FuzzMerge checks that a merge of two byte strings returns an error or a canonical row that can be read.
 func FuzzMerge(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, a, b []byte) {

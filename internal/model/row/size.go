@@ -3,14 +3,14 @@
 package row
 
 // These constants define the logical size of a row. Request units are based on this size. The logical size depends on
-// the row's content instead of its storage format.
+// the row's content and not on its storage format.
 const (
 	sizeRow  = 9
 	sizeCell = 4
 )
 
-// Size returns the logical size in bytes. The size is 9 for the row, plus 4 and the lengths of path and value for each
-// cell. It does not depend on the number of operands that produced the row.
+// Size returns the logical size in bytes. The size is 9 for the row. Each cell adds 4 and the lengths of its path and
+// value. It does not depend on the number of operands that produced the row.
 func (r *Row) Size() int {
 	n := sizeRow
 	for i := range r.Cells {
@@ -39,7 +39,7 @@ func Size(operand []byte) int {
 	return size
 }
 
-// Contents holds the number of parts in an operand. Contents is used to compute the charges of other databases.
+// Contents holds the number of parts in an operand. The counts determine the charges that other databases would make.
 type Contents struct {
 	// Cells counts cells and deletions of single cells. Bytes is the total size of their values.
 	Cells, Bytes int
@@ -47,7 +47,7 @@ type Contents struct {
 	Collections int
 	// Marked reports whether the operand sets the row marker. Expires reports whether the marker has a time to live.
 	Marked, Expires bool
-	// Ranges are the deleted ranges.
+	// Ranges holds the deleted ranges.
 	Ranges []Range
 }
 

@@ -8,10 +8,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Sweep removes data that no reader can see from the merged operands. Sweep removes data hidden by the deletion covered
-// (a timestamp, or NotDeleted), and cells in dropped (ascending by columns). Sweep also removes deletions and expired
-// cells that are older than the time horizon, in seconds. Sweep does not change deleted ranges (see SweepDeletions).
-// Sweep reports whether any data remains to be stored. The caller must call Append next.
+// Sweep removes, from the merged operands, data that no reader can see. This data includes the data that the deletion
+// covered hides, and the cells in dropped. covered is a timestamp or NotDeleted, and dropped is in ascending order of
+// columns. Sweep also removes deletions and expired cells that are older than horizon, in seconds. Sweep does not
+// change deleted ranges (see SweepDeletions). Sweep reports whether any data remains to be stored. The caller must
+// call Append next.
 func (m *Merger) Sweep(covered, horizon int64, dropped []cqltype.Dropped) (remains bool) {
 	m.mergeAllRuns()
 	if m.dead && (m.deleted.ts <= covered || m.deleted.at < horizon) {
@@ -21,10 +22,10 @@ func (m *Merger) Sweep(covered, horizon int64, dropped []cqltype.Dropped) (remai
 	return m.remains()
 }
 
-// SweepDeletions removes deletions of a partition, and of ranges in it, that are older than the time horizon, in
-// seconds. clean reports whether the deletion of [start, end) with timestamp ts hides no stored data. Both bounds are
-// nil for the partition. clean is called for each deletion that is old enough. Only deletions for which it returns true
-// are removed. SweepDeletions reports whether any data remains to be stored. The caller must call Append next.
+// SweepDeletions removes deletions of a partition and of its ranges that are older than horizon, in seconds. clean
+// reports whether the deletion of [start, end) with timestamp ts hides no stored data. For the partition, both bounds
+// are nil. SweepDeletions calls clean for each deletion that is old enough. It removes only deletions for which clean
+// returns true. SweepDeletions reports whether any data remains to be stored. The caller must call Append next.
 func (m *Merger) SweepDeletions(horizon int64, clean func(start, end []byte, ts int64) bool) (remains bool) {
 	m.mergeAllRuns()
 	m.ranges = slices.DeleteFunc(m.ranges, func(r Range) bool {
@@ -36,7 +37,7 @@ func (m *Merger) SweepDeletions(horizon int64, clean func(start, end []byte, ts 
 	return m.remains()
 }
 
-// Ranges returns the merged deleted ranges, disjoint and ascending. The result is valid until the next call.
+// Ranges returns the merged deleted ranges as a disjoint, ascending list. The result is valid until the next call.
 func (m *Merger) Ranges() []Range {
 	m.mergeAllRuns()
 	return m.ranges
@@ -62,7 +63,7 @@ func (m *Merger) sweepCells(covered, horizon int64, dropped []cqltype.Dropped) {
 		m.live = false
 	}
 	m.entries = slices.DeleteFunc(m.entries, func(e entry) bool {
-		if e.ts <= covered || e.when < horizon { // the expiry of a cell that does not expire is the maximum second
+		if e.ts <= covered || e.when < horizon { // a cell that does not expire has the maximum second as its expiry
 			return true
 		}
 		return cqltype.Hides(dropped, e.col, e.ts)
@@ -111,7 +112,7 @@ func Oldest(value []byte, covered int64, dropped []cqltype.Dropped) (int64, erro
 }
 
 // Newest returns the highest timestamp in a stored row or in the deletions of a partition. It considers cells,
-// tombstones, the marker, and deletions, but not ranges. Newest returns NotDeleted if the row has no timestamp.
+// tombstones, the marker, and deletions, but ignores ranges. Newest returns NotDeleted if the row has no timestamp.
 func Newest(value []byte) (int64, error) {
 	var h head
 	pos := h.read(value)

@@ -22,8 +22,8 @@ func MultiCell(t *cqltype.Type) bool {
 }
 
 // CounterPath returns the path of the cell that holds a region's share of a counter. Only the leaders of the region
-// write that cell, so the totals of two regions never overwrite each other. The value of the counter is the sum of its
-// cells. In the first region, which has the number 0, the cell has no path.
+// write the cell, so the totals of two regions never overwrite each other. The value of the counter is the sum of its
+// cells. In region 0, which is the first region, the cell has no path.
 func CounterPath(region uint32) []byte {
 	if region == 0 {
 		return nil
@@ -31,14 +31,14 @@ func CounterPath(region uint32) []byte {
 	return binary.BigEndian.AppendUint32(nil, region)
 }
 
-// OneCell reports whether a column of type t always has at most one cell. That cell holds the column's value. A counter
-// has one cell per region.
+// OneCell reports whether a column of type t always has at most one cell. This cell holds the value of the column. A
+// counter has one cell per region.
 func OneCell(t *cqltype.Type) bool { return t.Kind != cqltype.Counter && !MultiCell(t) }
 
 // AppendValue appends the wire form of a column to dst. The wire form is the value of a single-cell column, the sum of
 // a counter's cells, or a collection or UDT. Collections and UDTs are built from the cells of a multi-cell column, in
-// order. Missing UDT fields are null. A column without cells is null. The caller must handle this case. An error wraps
-// ErrCorrupt.
+// order. Missing UDT fields are null. A column without cells is null, but AppendValue does not handle this case. The
+// caller must handle it. An error wraps ErrCorrupt.
 func AppendValue(dst []byte, t *cqltype.Type, cells []Cell) ([]byte, error) {
 	if t.Kind == cqltype.Counter {
 		return appendSum(dst, cells)
@@ -108,7 +108,7 @@ func appendPath(dst []byte, t *cqltype.Type, path []byte) ([]byte, error) {
 	if err != nil || len(rest) > 0 {
 		return dst, fmt.Errorf("path of an element: %w", ErrCorrupt)
 	}
-	dst = append(dst, wire...) // copies the bytes onto themselves if dst had enough capacity
+	dst = append(dst, wire...) // copies the bytes onto themselves if dst has enough capacity
 	binary.BigEndian.PutUint32(dst[n-4:], uint32(len(wire)))
 	return dst, nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// TestValueRoundTrip checks that splitting a multi-cell column into cells, merging them, and reassembling the column
-// preserves its value.
+// TestValueRoundTrip splits a multi-cell column into cells, merges the cells, and reassembles the column. The value
+// must not change.
 func TestValueRoundTrip(t *testing.T) {
 	text, num := &cqltype.Type{Kind: cqltype.Text}, &cqltype.Type{Kind: cqltype.Int}
 	wire := func(n byte, parts ...string) []byte {

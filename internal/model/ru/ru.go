@@ -5,15 +5,15 @@
 //
 // Guarantees:
 //
-//   - (R1) A price depends only on the logical bytes and rows of a command and of the data that it examines (see
-//     row.Size). It does not depend on operands, deleted rows, caches, compaction, or the replica: the same statement
-//     over the same data has the same price.
-//   - (R2) Prices add up exactly because all prices are integers in Units. Dividing a request among partitions or
-//     commands does not change the total.
+//   - (R1) A price depends only on the logical bytes and rows of a command, and on the data that the command examines
+//     (see row.Size). It does not depend on operands, deleted rows, caches, compaction, or the replica. The same
+//     statement over the same data therefore has the same price.
+//   - (R2) Prices add up exactly because all prices are integers in Units. The division of a request into partitions
+//     or commands does not change the total.
 //
-// The logical bytes of a row are its partition key, its clustering key, and row.Size. Deletions that a read skips are
-// free, because their number depends on the time of sweeps and the client that deleted the data has already been
-// charged. Start reading at Units, then read Write and Meter.
+// The logical bytes of a row consist of its partition key, its clustering key, and row.Size. Deletions that a read
+// skips are free, because their number depends on the time of sweeps. In addition, the client that deleted the data
+// has already been charged. Start reading at Units, and continue with Write and Meter.
 package ru
 
 import (
@@ -36,22 +36,22 @@ const Unit Units = 281_600
 const (
 	kb = 1024
 
-	// PointRead is the price of reading one row of up to 1 KB, or a missing row. It is also the base price of reading
+	// PointRead is the price of reading one row of up to 1 KB or a missing row. It is also the base price of reading
 	// rows from one logical partition.
 	PointRead = Unit
 	// Partition is the price per physical partition of a read without a partition key.
 	Partition = Unit * 5 / 2
 	// ReadRow is the price of each row that a read of several rows examines.
 	ReadRow = Unit / 50
-	// ReadKB is the price of a KB beyond the first KB of a point read or a slice. In a scan, it applies to every KB.
+	// ReadKB is the price of each KB after the first KB of a point read or a slice. In a scan, it applies to every KB.
 	ReadKB = kb * readByte
-	// WriteKB is the price of a KB beyond the first KB of each written row.
+	// WriteKB is the price of each KB after the first KB of a written row.
 	WriteKB = kb * writeByte
 	// WriteRow is the price of writing a row of up to 1 KB, a deletion, or a static row.
 	WriteRow = 5 * Unit
 	// WriteIndex is the price of an index entry.
 	WriteIndex = Unit / 2
-	// Serial is the factor for reads at SERIAL and LOCAL_SERIAL, and for the reads of a condition.
+	// Serial is the price factor for reads at SERIAL and LOCAL_SERIAL, and for the reads of a condition.
 	Serial = 2
 
 	readByte  = Unit / (11 * kb)
@@ -61,14 +61,14 @@ const (
 // evaluationSteps is the number of steps of package meter that cost one request unit.
 const evaluationSteps = 10_000
 
-// Evaluation returns the price of an amount of work, in steps of package meter, beyond the work that the reads of the
-// request pay for.
+// Evaluation returns the price of work in addition to the work that the reads of the request pay for. The work is
+// given in steps of package meter.
 func Evaluation(steps int64) Units { return Units(steps/evaluationSteps) * Unit }
 
-// Float returns the amount in request units, as reported to clients.
+// Float returns the amount in request units, which is the unit in reports to clients.
 func (u Units) Float() float64 { return float64(u) / float64(Unit) }
 
-// Of converts an amount of request units to Units. It rounds down, but never below 1.
+// Of converts an amount of request units to Units. It rounds down, but the result is at least 1.
 func Of(amount float64) Units {
 	return Units(max(1, min(math.Floor(amount*float64(Unit)+1e-6), 1<<62)))
 }
@@ -81,7 +81,7 @@ func (u Units) String() string {
 // beyond returns the price of the bytes after the first KB.
 func beyond(bytes int64, each Units) Units { return Units(max(0, bytes-kb)) * each }
 
-// Row returns the price of writing one row with the given number of logical bytes, key included.
+// Row returns the price of writing one row with the given number of logical bytes. The number includes the key.
 func Row(bytes int64) Units { return WriteRow + beyond(bytes, writeByte) }
 
 // Write returns the price of a mutation and the number of its logical bytes. Consecutive operands of one row count as
@@ -117,8 +117,8 @@ func Write(m *command.Mutation) (price Units, bytes int64) {
 	return price + beyond(inRow, writeByte), bytes
 }
 
-// SameRow reports whether two operands of a mutation belong to the same row, which is charged once. The operands must
-// be consecutive except for index entries.
+// SameRow reports whether two operands of a mutation belong to the same row. Such operands are charged once. The
+// operands must be consecutive except for index entries.
 func SameRow(a, b *command.Op) bool {
 	return a.Kind == b.Kind && bytes.Equal(a.Clustering, b.Clustering)
 }
@@ -126,7 +126,7 @@ func SameRow(a, b *command.Op) bool {
 // Meter counts the data that a read of one physical partition examines. Meter counts all data passed to it, even if a
 // filter later discards the data. The zero value is ready for use.
 type Meter struct {
-	// Rows is the number of rows, including static rows, and Bytes is the sum of their logical bytes. In a read that
+	// Rows is the number of rows, including static rows. Bytes is the sum of their logical bytes. In a read that
 	// returns only partitions, Rows counts the partitions.
 	Rows, Bytes int64
 	key         int
@@ -151,8 +151,8 @@ func (m *Meter) Row(clustering []byte, r *row.Row) {
 	m.Bytes += int64(m.key + len(clustering) + r.Size())
 }
 
-// entriesPart is the divisor for the bytes of a vector index entry that a search examines. Most entries are compared in
-// blocks, which is faster than reading the entries individually by more than this factor.
+// entriesPart is the divisor for the bytes of a vector index entry that a search examines. Most entries are compared
+// in blocks. The speedup over individual reads is larger than this factor.
 const entriesPart = 8
 
 // Entries records n examined entries of a vector index. The price of each entry is a fraction of its bytes.
@@ -162,8 +162,8 @@ func (m *Meter) Entries(c *command.Read, n int) {
 	}
 }
 
-// Price returns the price of c, given the recorded data. A peek returns no data, so its price does not depend on the
-// consistency level: a point read, plus all rows except the first.
+// Price returns the price of c for the recorded data. A peek returns no data, so its price does not depend on the
+// consistency level. The price is a point read and all rows except the first row.
 func (m *Meter) Price(c *command.Read) Units {
 	var u Units
 	switch {
@@ -212,19 +212,19 @@ func Found(c *command.Conditional, found []*row.Row) (u Units) {
 	return u
 }
 
-// Exceeded returns the error for a request that costs at least the units in least, although its client allows at most
-// the units in most. Drivers do not retry invalid requests.
+// Exceeded returns the error for a request that costs at least least units, although its client allows at most most
+// units. Drivers do not retry invalid requests.
 func Exceeded(least, most Units) error {
 	return dberr.Invalidf("The request exceeds its MaxRequestCharge: it costs at least %s request units, but only "+
 		"%s are "+
 		"allowed. It was not executed", least, most)
 }
 
-// Charged is a visitor or a completion that receives the cost of its command. Charge is called before a successful
-// completion, once for each physical partition involved. Attempts that must be repeated are not charged.
+// Charged is a visitor or a completion that receives the cost of its command. Before a successful completion, Charge
+// is called once for each physical partition involved. Attempts that must be repeated are not charged.
 type Charged interface{ Charge(u Units) }
 
-// Tell reports the cost of a command to a visitor or completion that implements Charged.
+// Tell reports the cost of a command to a visitor or completion if it implements Charged.
 func Tell(who any, u Units) {
 	if c, ok := who.(Charged); ok {
 		c.Charge(u)

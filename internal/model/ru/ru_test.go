@@ -79,8 +79,8 @@ func TestPrices(t *testing.T) {
 	}
 }
 
-// TestPricesGrowAndAddUp checks that a price never decreases with more bytes or rows. The price of a scan must be the
-// sum of its parts, regardless of its division into commands and partitions.
+// TestPricesGrowAndAddUp checks that a price never decreases when bytes or rows are added. The price of a scan must be
+// the sum of its parts, regardless of its division into commands and partitions.
 func TestPricesGrowAndAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := rapid.SampledFrom([]*command.Read{&point, &serial, &scan, &goesOn}).Draw(t, "command")

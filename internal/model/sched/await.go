@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// signalsMax is the maximum number of additional channels in Await and Sleep.
+// signalsMax is the maximum number of additional channels that Await and Sleep accept.
 const signalsMax = 2
 
-// Await returns the next value from ready, or the zero value if ready is closed. Await returns the error of ctx if ctx
-// ends before a value is ready. Await returns context.DeadlineExceeded after the duration most, unless most is 0.
+// Await returns the next value from ready, or the zero value if ready is closed. If ctx ends before a value is ready,
+// Await returns the error of ctx. Unless most is 0, Await returns context.DeadlineExceeded after the duration most.
 // Await returns ErrEnded if one of the channels in ends is closed. ends has at most two channels.
 func Await[T any](
 	s *Scheduler, ctx context.Context, ready <-chan T, most time.Duration, ends ...<-chan struct{},
@@ -61,8 +61,8 @@ func awaitDriven[T any](
 	return v, err
 }
 
-// Sleep returns nil after d. Sleep returns nil earlier if one of at most two signals becomes ready. Sleep returns the
-// error of ctx once ctx has ended. Sleep checks ctx first.
+// Sleep returns nil after d. If one of at most two signals becomes ready, Sleep returns nil earlier. When ctx has
+// ended, Sleep returns the error of ctx. Sleep checks ctx first.
 func (s *Scheduler) Sleep(ctx context.Context, d time.Duration, signals ...<-chan struct{}) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -94,7 +94,8 @@ func (s *Scheduler) sleepDriven(ctx context.Context, d time.Duration, signals [s
 	return err
 }
 
-// received receives from the first ready channel, in order, and reports whether any channel was ready.
+// received receives from the first ready channel, and reports whether any channel was ready. It checks the channels in
+// order.
 func received(channels [signalsMax]<-chan struct{}) bool {
 	for _, c := range channels {
 		select {

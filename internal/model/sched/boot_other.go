@@ -8,6 +8,6 @@ import "time"
 
 var began = time.Now()
 
-// boot returns Go's monotonic clock. boot does not advance while the machine is suspended, so an expired lease may
-// appear valid after a suspension. Production deployments therefore require Linux.
+// boot returns Go's monotonic clock. This clock does not advance while the machine is suspended, so an expired lease
+// may appear valid after a suspension. Production deployments therefore require Linux.
 func boot() time.Duration { return time.Since(began) + 1 }

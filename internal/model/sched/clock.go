@@ -4,7 +4,7 @@ package sched
 
 import "time"
 
-// Clock is a source of calendar time: a *Scheduler, or a clock that other nodes or a test control.
+// Clock is a source of calendar time. It is a *Scheduler, or a clock that other nodes or a test control.
 type Clock interface {
 	// Wall returns the time, which may jump in both directions.
 	Wall() time.Time

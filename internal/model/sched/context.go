@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// WithTimeout is like context.WithTimeout, but uses the scheduler's time.
+// WithTimeout works like context.WithTimeout, but uses the scheduler's time.
 func (s *Scheduler) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if s != nil {
 		return s.WithDeadline(ctx, s.driver.Now().Add(d))
@@ -15,7 +15,7 @@ func (s *Scheduler) WithTimeout(ctx context.Context, d time.Duration) (context.C
 	return context.WithTimeout(ctx, d)
 }
 
-// WithDeadline is like context.WithDeadline, but accepts a time returned by Now.
+// WithDeadline works like context.WithDeadline, but accepts a time that Now returned.
 func (s *Scheduler) WithDeadline(ctx context.Context, at time.Time) (context.Context, context.CancelFunc) {
 	if s == nil {
 		return context.WithDeadline(ctx, at)
@@ -34,7 +34,7 @@ func (s *Scheduler) WithDeadline(ctx context.Context, at time.Time) (context.Con
 	}
 }
 
-// AfterDone runs f in a new goroutine once ctx has ended. It is like context.AfterFunc. stop reports whether it has
+// AfterDone runs f in a new goroutine when ctx has ended. It works like context.AfterFunc. stop reports whether it has
 // prevented the call of f.
 func (s *Scheduler) AfterDone(ctx context.Context, f func()) (stop func() bool) {
 	if s == nil {
@@ -59,8 +59,8 @@ func (s *Scheduler) AfterDone(ctx context.Context, f func()) (stop func() bool) 
 }
 
 // simContext is a context with a deadline in simulated time. It embeds a context of the standard library, whose Done
-// channel it returns. Derived contexts are therefore canceled immediately and without a goroutine. The error of
-// derived contexts is context.Canceled.
+// channel it returns. Derived contexts are therefore canceled immediately, without a goroutine. The error of derived
+// contexts is context.Canceled.
 type simContext struct {
 	context.Context
 	s      *Scheduler

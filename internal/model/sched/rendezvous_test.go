@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRendezvous checks that exactly one of a call and its completion arrives second, in both orders. The second must
-// see the writes of the first. Otherwise, the race detector reports a data race.
+// TestRendezvous checks that, in both orders, exactly one of a call and its completion arrives second. The side that
+// arrives second must see the writes of the other side. Otherwise, the race detector reports a data race.
 func TestRendezvous(t *testing.T) {
 	var r Rendezvous
 	for i := range 10_000 {

@@ -13,19 +13,21 @@ import (
 // process has ended.
 var ErrEnded = errors.New("sched: ended")
 
-// Driver is the simulator's side of one process. Only goroutines that the driver runs call its methods, one at a time.
+// Driver is the simulator's side of one process. Only goroutines that the driver runs call its methods. They call one
+// method at a time.
 type Driver interface {
-	// Now, Wall, and Boot return the same times as in Scheduler.
+	// Now, Wall, and Boot return the same times as the methods of Scheduler.
 	Now() time.Time
 	Wall() time.Time
 	Boot() time.Duration
-	// Go runs f as a goroutine of the process. It may start later.
+	// Go runs f as a goroutine of the process. The goroutine may start later.
 	Go(f func())
-	// Wait returns nil as soon as ready returns true. Wait returns context.DeadlineExceeded after the duration most,
-	// unless most is 0. Wait returns the error of ctx once ctx has ended, and ErrEnded once the process has ended. A
-	// nil ready means that Wait waits only for time. It is not called again after it has returned true.
+	// Wait returns nil as soon as ready returns true. Unless most is 0, Wait returns context.DeadlineExceeded after
+	// the duration most. When ctx has ended, Wait returns the error of ctx. When the process has ended, Wait returns
+	// ErrEnded. A nil ready means that Wait waits only for time. After ready has returned true, Wait does not call it
+	// again.
 	Wait(ctx context.Context, ready func() bool, most time.Duration) error
-	// AfterFunc is like time.AfterFunc.
+	// AfterFunc works like time.AfterFunc.
 	AfterFunc(d time.Duration, f func()) Timer
 }
 
@@ -51,7 +53,7 @@ func (s *Scheduler) Now() time.Time {
 	return time.Now()
 }
 
-// Since returns the time elapsed since t, a time returned by Now.
+// Since returns the time elapsed since t. Now must have returned t.
 func (s *Scheduler) Since(t time.Time) time.Duration {
 	if s != nil {
 		return s.driver.Now().Sub(t)
@@ -59,7 +61,7 @@ func (s *Scheduler) Since(t time.Time) time.Duration {
 	return time.Since(t)
 }
 
-// Until returns the time remaining until t, a time returned by Now.
+// Until returns the time remaining until t. Now must have returned t.
 func (s *Scheduler) Until(t time.Time) time.Duration {
 	if s != nil {
 		return t.Sub(s.driver.Now())
@@ -67,7 +69,7 @@ func (s *Scheduler) Until(t time.Time) time.Duration {
 	return time.Until(t)
 }
 
-// Wall returns the calendar time, which is used for timestamps in rows and records and in messages to other nodes. It
+// Wall returns the calendar time. It is used for timestamps in rows and records, and in messages to other nodes. It
 // may jump in both directions.
 func (s *Scheduler) Wall() time.Time {
 	if s != nil {
@@ -76,8 +78,8 @@ func (s *Scheduler) Wall() time.Time {
 	return time.Now()
 }
 
-// Boot returns the time since a fixed point at or before the machine's start, including time in suspension. On systems
-// other than Linux, it does not advance during suspension.
+// Boot returns the time since a fixed point at or before the machine's start. It includes the time during which the
+// machine was suspended. On systems other than Linux, it does not advance during suspension.
 func (s *Scheduler) Boot() time.Duration {
 	if s != nil {
 		return s.driver.Boot()
@@ -94,7 +96,7 @@ func (s *Scheduler) Go(f func()) {
 	go f()
 }
 
-// AfterFunc runs f in a new goroutine after d, like time.AfterFunc.
+// AfterFunc runs f in a new goroutine after d, as time.AfterFunc does.
 func (s *Scheduler) AfterFunc(d time.Duration, f func()) Timer {
 	if s != nil {
 		return s.driver.AfterFunc(d, f)
@@ -102,7 +104,7 @@ func (s *Scheduler) AfterFunc(d time.Duration, f func()) Timer {
 	return time.AfterFunc(d, f)
 }
 
-// Group is a sync.WaitGroup of goroutines. The zero value is ready for use, with or without a scheduler.
+// Group is a sync.WaitGroup of goroutines. The zero value is ready for use. It works with and without a scheduler.
 type Group struct {
 	Scheduler *Scheduler
 	wait      sync.WaitGroup

@@ -12,8 +12,8 @@ import (
 
 var background = context.Background()
 
-// TestTheRealThing checks that a nil Scheduler waits like package time and select: for a value, a context, a timeout,
-// or an end.
+// TestTheRealThing checks that a nil Scheduler waits in the same way as package time and select. It waits for a value,
+// a context, a timeout, and an end.
 func TestTheRealThing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s *Scheduler
@@ -50,8 +50,8 @@ func TestTheRealThing(t *testing.T) {
 	})
 }
 
-// TestRealWaitsAllocateNothing checks that waiting through a nil Scheduler allocates no memory. The test also checks
-// that a ready value is received as in a select.
+// TestRealWaitsAllocateNothing checks that waiting through a nil Scheduler does not allocate memory. The test also
+// checks that a ready value is received as in a select.
 func TestRealWaitsAllocateNothing(t *testing.T) {
 	var s *Scheduler
 	ready, end := make(chan error, 1), make(chan struct{})

@@ -39,7 +39,7 @@ type AlterTable struct {
 	Name     string
 	IfExists bool
 	Op       AlterOp
-	// IfColumn ignores existing columns when adding, and missing columns when dropping or renaming.
+	// IfColumn ignores existing columns if columns are added, and missing columns if columns are dropped or renamed.
 	IfColumn bool
 	Add      []ColumnSpec
 	Drop     []string
@@ -47,15 +47,14 @@ type AlterTable struct {
 	DroppedAt  int64
 	Rename     []RenameSpec
 	Properties []Property
-	// Column receives Mask. If Mask is nil, the mask of Column is removed.
+	// Column is the column that receives Mask. If Mask is nil, the mask of Column is removed.
 	Column string
 	Mask   *MaskSpec
 	// FixedCompact rejects new columns in a table WITH COMPACT STORAGE. KeepsCompact rejects DROP COMPACT STORAGE.
 	FixedCompact, KeepsCompact bool
-	// NoDropTimes rejects DroppedAt, because some node may not support columns that were dropped up to a timestamp.
+	// NoDropTimes rejects DroppedAt, because a node may not support columns that were dropped up to a timestamp.
 	NoDropTimes bool
-	// NoFeeds means that some node may not support the change log of CQL tables. In that case, cdc = true has no
-	// effect.
+	// NoFeeds means that a node may not support the change log of CQL tables. In that case, cdc = true has no effect.
 	NoFeeds bool
 }
 
@@ -198,8 +197,8 @@ func (c *AlterTable) checkAdded(t *Table, spec *ColumnSpec, typ *cqltype.Type) e
 	return nil
 }
 
-// valueCompatible reports whether every value of old is a value of t. A dropped column of type old can then be added
-// again with type t.
+// valueCompatible reports whether every value of old is a value of t. In that case, a dropped column of type old can
+// be added again with type t.
 func valueCompatible(t, old *cqltype.Type) bool {
 	if t.Equal(old) {
 		return true
@@ -223,8 +222,8 @@ func valueCompatible(t, old *cqltype.Type) bool {
 		slices.EqualFunc(t.Elems, old.Elems, valueCompatible)
 }
 
-// sameLengths reports whether values of two compatible types, and of their elements, either have the same fixed length
-// or are variable-length. Otherwise Cassandra 5.0 would have to rewrite the values.
+// sameLengths reports whether the values of two compatible types, and of their elements, have the same fixed length or
+// are variable-length. Otherwise, Cassandra 5.0 would have to rewrite the values.
 func sameLengths(t, old *cqltype.Type) bool {
 	if fixedLength(t) != fixedLength(old) {
 		return false

@@ -11,7 +11,7 @@ import (
 )
 
 // These are Ilion's options for the physical partitions of a table. The options set the maximum size of a partition,
-// and whether small partitions are merged automatically.
+// and determine whether small partitions are merged automatically.
 const (
 	storageCapProperty = "storage_cap_gb"
 	mergesProperty     = "automatic_merges"
@@ -39,8 +39,8 @@ func (o *TableOptions) setStorageCap(p *Property) error {
 	return nil
 }
 
-// StorageCap returns the maximum size of a physical partition on disk in bytes, or 0 if the table does not define a
-// maximum.
+// StorageCap returns the maximum size of a physical partition on disk in bytes. It returns 0 if the table does not
+// define a maximum.
 func (o *TableOptions) StorageCap() uint64 { return uint64(math.Round(o.StorageCapGB * gigabyte)) }
 
 // StorageCapText returns the value of storage_cap_gb, or an empty string if it is not set.

@@ -34,8 +34,8 @@ func TestStorageCap(t *testing.T) {
 	}
 }
 
-// TestAutomaticMerges checks that merges of a table's partitions can be disabled and enabled, and that values other
-// than true and false are rejected.
+// TestAutomaticMerges checks that merges of a table's partitions can be disabled and enabled. Values other than true
+// and false must be rejected.
 func TestAutomaticMerges(t *testing.T) {
 	s := withOneTable(t)
 	for _, c := range []struct {

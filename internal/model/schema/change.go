@@ -14,7 +14,7 @@ import (
 
 var errBadUUID = errors.New("not a UUID")
 
-// Stamp holds the inputs of a change that a transition must not generate itself.
+// Stamp holds the inputs of a change that a transition must not generate.
 type Stamp struct {
 	// Version becomes Schema.Version.
 	Version UUID
@@ -29,8 +29,8 @@ type Stamp struct {
 // after statements.
 type Change interface {
 	stamp() *Stamp
-	// apply returns the schema after the change, and the events. apply returns s itself if nothing changes. The caller
-	// sets version and revision.
+	// apply returns the schema after the change, and the events. If nothing changes, apply returns s itself. The
+	// caller sets version and revision.
 	apply(s *Schema) (*Schema, []Event, error)
 }
 
@@ -40,8 +40,8 @@ func (st *Stamp) release() *compat.Release { return cmp.Or(st.Release, compat.Ca
 
 // Event notifies clients of a change.
 type Event struct {
-	Change string // is CREATED, UPDATED, or DROPPED
-	Target string // is KEYSPACE, TABLE, TYPE, FUNCTION, or AGGREGATE
+	Change string // CREATED, UPDATED, or DROPPED
+	Target string // KEYSPACE, TABLE, TYPE, FUNCTION, or AGGREGATE
 	// Name is empty for a keyspace.
 	Keyspace, Name string
 	// Args lists the argument types of a function or aggregate (see ArgList).
@@ -74,9 +74,9 @@ const (
 )
 
 // Apply returns the schema after a change. The first event describes the effect of the statement, and further events
-// describe its consequences. A change without effect (IF NOT EXISTS for an existing object, options set to their
-// current values) returns s itself and no event. Package dberr defines the errors. They have Cassandra's texts, and
-// Apply checks for them in Cassandra's order.
+// describe its consequences. A change without effect returns s itself and no event. Examples are IF NOT EXISTS for an
+// existing object, and options set to their current values. Package dberr defines the errors. The errors have
+// Cassandra's texts. Apply checks for them in Cassandra's order.
 func Apply(s *Schema, c Change) (*Schema, []Event, error) {
 	next, events, err := c.apply(s)
 	if err != nil || next == s {
@@ -86,14 +86,14 @@ func Apply(s *Schema, c Change) (*Schema, []Event, error) {
 	next.Revision = s.Revision + 1
 	for _, ev := range events {
 		if ev.Target == TargetTable && ev.Change != Dropped {
-			// The table was created by this change and is not shared yet.
+			// This change created the table, so the table is not shared yet.
 			next.Table(ev.Keyspace, ev.Name).Revision = next.Revision
 		}
 	}
 	return next, events, nil
 }
 
-// withKeyspace returns a schema that contains ks instead of any keyspace of the same name.
+// withKeyspace returns a schema that contains ks. A keyspace of the same name is replaced.
 func (s *Schema) withKeyspace(ks *Keyspace) *Schema {
 	next := *s
 	next.Keyspaces = maps.Clone(s.Keyspaces)
@@ -101,7 +101,7 @@ func (s *Schema) withKeyspace(ks *Keyspace) *Schema {
 	return &next
 }
 
-// With returns a schema that contains the given keyspaces instead of any keyspaces of the same names. With does not
+// With returns a schema that contains the given keyspaces. Keyspaces of the same names are replaced. With does not
 // make a DDL change, so the version and the revision stay the same. The catalog uses With to add computed keyspaces.
 func (s *Schema) With(keyspaces ...*Keyspace) *Schema {
 	next := *s
@@ -112,7 +112,7 @@ func (s *Schema) With(keyspaces ...*Keyspace) *Schema {
 	return &next
 }
 
-// withTable returns a keyspace that contains t instead of any table of the same name.
+// withTable returns a keyspace that contains t. A table of the same name is replaced.
 func (k *Keyspace) withTable(t *Table) *Keyspace {
 	next := *k
 	next.Tables = maps.Clone(k.Tables)
@@ -123,8 +123,8 @@ func (k *Keyspace) withTable(t *Table) *Keyspace {
 	return &next
 }
 
-// clone copies the parts that table transitions modify in place. The copied parts are the struct, its slices, and its
-// maps, but not columns or indexes.
+// clone copies the parts that table transitions modify in place. These parts are the struct, its slices, and its maps,
+// but not columns or indexes.
 func (t *Table) clone() *Table {
 	next := *t
 	next.PartitionKey = slices.Clone(t.PartitionKey)

@@ -10,8 +10,8 @@ import (
 )
 
 // Compare returns the events for the changes from old to s. Every node sends these events to its clients. Objects at
-// the same address are considered equal. Dropped keyspaces come first, each preceded by its contents. Keyspaces,
-// types, tables, functions, and aggregates follow, each sorted by name.
+// the same address are considered equal. Dropped keyspaces come first. The contents of each dropped keyspace precede
+// the keyspace. Keyspaces, types, tables, functions, and aggregates follow, each sorted by name.
 func Compare(old, s *Schema) []Event {
 	var gone, out []Event
 	names := map[string]bool{}
@@ -35,7 +35,7 @@ func Compare(old, s *Schema) []Event {
 	return append(gone, out...)
 }
 
-// dropped returns the events of a dropped keyspace in Cassandra's order: first its contents, then the keyspace.
+// dropped returns the events of a dropped keyspace in Cassandra's order, in which the contents precede the keyspace.
 func dropped(ks *Keyspace) (out []Event) {
 	event := func(target, name string) {
 		out = append(out, Event{Change: Dropped, Target: target, Keyspace: ks.Name, Name: name})
@@ -151,8 +151,8 @@ func compareFunctionsOf(before, after *Keyspace) (out []Event) {
 	return out
 }
 
-// differing returns the sorted names whose values differ between two maps. Shared values are not compared deeply,
-// because there may be thousands of values.
+// differing returns the sorted names whose values differ between two maps. Shared values are not compared in depth,
+// because a schema may have thousands of values.
 func differing[V comparable](a, b map[string]V) []string {
 	var out []string
 	for name, v := range a {

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// TestCompare checks that each kind of difference results in one event, and that an equal decoded object results in no
+// TestCompare checks that each kind of difference results in one event. An equal decoded object must result in no
 // event.
 func TestCompare(t *testing.T) {
 	table := func(name string, id uint32, revision uint64) *Table {
@@ -59,8 +59,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareDropped checks that clients are notified of all contents of a dropped keyspace, in Cassandra's order. The
-// test also checks the notification for a dropped view whose base table remains.
+// TestCompareDropped checks that clients are notified of all contents of a dropped keyspace in Cassandra's order. The
+// test also checks the notification of a dropped view whose base table remains.
 func TestCompareDropped(t *testing.T) {
 	base := &Table{Keyspace: "ks", Name: "b", ID: 1, Revision: 1}
 	followed := *base

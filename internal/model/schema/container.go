@@ -18,8 +18,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Container makes a table a container of items. The partition key consists of values at paths in the items' JSON, and
-// container-specific hashes determine the ring positions. CQL can read such a table but not change it.
+// Container makes a table a container of items. The partition key consists of values at paths in the items' JSON.
+// Container-specific hashes determine the ring positions. CQL can read such a table but not change it.
 type Container struct {
 	// ID is the original name of the container. The table's name is a valid CQL name.
 	ID string `json:"id"`
@@ -27,19 +27,19 @@ type Container struct {
 	Paths []string `json:"paths"`
 	// Scheme is the hash scheme of the keys.
 	Scheme epk.Scheme `json:"scheme"`
-	// Definition is the JSON object from which the container was created. At is the creation time, in seconds since the
-	// epoch.
+	// Definition is the JSON object that created the container. At is the creation time, in seconds since the epoch.
 	Definition json.RawMessage `json:"definition"`
 	At         int64           `json:"at"`
-	// Feed means that changes of items are added to the change log (RFC 0024). Containers created below feature level 4
-	// have no change log.
+	// Feed means that the change log contains the changes of items (RFC 0024). Containers created below feature level
+	// 4 have no change log.
 	Feed bool `json:"feed,omitempty"`
 	// Keep is the number of seconds for which all changes are kept, or 0 if changes are not kept. KeptSince is the
-	// second from which on all changes have been kept for Keep seconds. It is 0 if they have always been kept.
+	// second since which all changes have been kept for Keep seconds. KeptSince is 0 if all changes have always been
+	// kept.
 	Keep      int64 `json:"keep,omitempty"`
 	KeptSince int64 `json:"keptSince,omitempty"`
-	// ExpiredOwn and ExpiredDefault describe the items that had expired when the container's time to live was last
-	// changed (see row.Expired).
+	// ExpiredOwn and ExpiredDefault describe the items that had expired when the time to live of the container was
+	// last changed (see row.Expired).
 	ExpiredOwn     int64 `json:"expiredOwn,omitempty"`
 	ExpiredDefault int64 `json:"expiredDefault,omitempty"`
 	// Increment has the same meaning as in Database.
@@ -49,17 +49,18 @@ type Container struct {
 	KeptAbove      int64  `json:"keptAbove,omitempty"`
 	// Scripts lists the container's scripts, sorted by kind and ID.
 	Scripts []Script `json:"scripts,omitempty"`
-	// Before lists the definitions that have been in force since the item index was last complete. Until the index is
+	// Before lists the definitions that have been in effect since the item index was last complete. Until the index is
 	// complete again, it contains only paths that all of these definitions include.
 	Before []json.RawMessage `json:"before,omitempty"`
 
 	rest rest
 }
 
-// Lifetimes returns the setting that determines when items expire. It corresponds to defaultTtl in the definition.
+// Lifetimes returns the setting that determines when items expire. This setting corresponds to defaultTtl in the
+// definition.
 func (c *Container) Lifetimes() row.Lifetimes {
 	l := row.Lifetimes{Past: row.Expired{Own: c.ExpiredOwn, Default: c.ExpiredDefault}}
-	var members map[string]json.RawMessage // a map, because a struct would match member names in any case
+	var members map[string]json.RawMessage // a struct would match member names in any case
 	if err := json.Unmarshal(c.Definition, &members); err != nil {
 		return l
 	}
@@ -84,7 +85,7 @@ func (c *Container) SetDefinition(definition json.RawMessage, at int64) {
 const procedureKind = 1
 
 // Procedures returns the IDs of the stored procedures that match a CQL name. An unquoted name matches IDs in any case,
-// like all CQL names. An ID that equals the lowercase name takes precedence.
+// like all CQL names. An ID that equals the lowercase name has precedence.
 func (c *Container) Procedures(name string, quoted bool) (ids []string) {
 	if c == nil {
 		return nil
@@ -109,13 +110,13 @@ type Script struct {
 	// Kind is the number of the kind, as assigned by query/container.
 	Kind uint8  `json:"kind"`
 	ID   string `json:"id"`
-	// Number is unique among all IDs of the schema. At is the time at which the script was created or replaced, in
+	// Number is unique among all IDs of the schema. At is the time of the script's creation or last replacement, in
 	// seconds since the epoch.
 	Number uint32 `json:"number"`
 	At     int64  `json:"at"`
-	// Definition is the JSON object from which the script was created.
+	// Definition is the JSON object that created the script.
 	Definition json.RawMessage `json:"definition"`
-	// Revision is the Schema.Revision at which the script was created or replaced.
+	// Revision is the Schema.Revision of the script's creation or last replacement.
 	Revision uint64 `json:"revision"`
 }
 
@@ -126,15 +127,15 @@ type Database struct {
 	ID     string `json:"id"`
 	Number uint32 `json:"number"`
 	At     int64  `json:"at"`
-	// Revision is the Schema.Revision at which the keyspace's properties were last changed, or 0 if they have not been
-	// changed.
+	// Revision is the Schema.Revision at the last change of the keyspace's properties, or 0 if the properties have not
+	// been changed.
 	Revision uint64 `json:"revision,omitempty"`
 	// Increment is the percentage by which clients raise an autoscale throughput if the stored data requires more than
-	// the maximum allows. Ilion does not limit storage by throughput, so it only stores this value for clients.
+	// the maximum allows. Ilion does not limit storage by throughput, so it stores this value only for clients.
 	Increment int64 `json:"autoscaleIncrement,omitempty"`
 }
 
-// These are the columns of a container other than the partition key columns, which are named after their paths.
+// These are the columns of a container in addition to the partition key columns, which are named after their paths.
 const (
 	ItemID   = "id"   // the clustering key, of type text
 	ItemBody = "body" // the JSON as received, of type text
@@ -151,7 +152,7 @@ func (t *Table) Token(key []byte) token.Token {
 }
 
 // UniqueKind is the kind of the indexes of a container's unique keys. These indexes do not belong to a column. The
-// writer of an item computes the values and adds the entries.
+// writer of an item computes the values and writes the entries.
 const UniqueKind = "UNIQUE"
 
 // UniqueIndex returns the index of a container's unique key by its number, starting at 0.
@@ -165,7 +166,7 @@ const DocumentKind = "DOCUMENT"
 // be rebuilt.
 const policyOption = "policy"
 
-// compositesOption is the option of an item index that also has entries for composite indexes. Indexes of earlier
+// compositesOption is the option of an item index that contains entries for composite indexes. Indexes of earlier
 // builds do not have this option.
 const compositesOption = "composites"
 
@@ -217,7 +218,7 @@ type CreateContainer struct {
 	// ID becomes the table's UUID.
 	ID        UUID
 	Container Container
-	// Unique is the number of the container's unique keys. Indexed means that the container has an item index.
+	// Unique is the number of unique keys of the container. Indexed means that the container has an item index.
 	Unique     int
 	Indexed    bool
 	Properties []Property
@@ -240,7 +241,7 @@ func (c *CreateContainer) apply(s *Schema) (*Schema, []Event, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t := next.Table(c.Keyspace, c.Name) // created by this change, so not shared
+	t := next.Table(c.Keyspace, c.Name) // this change created the table, so it is not shared
 	descriptor := c.Container
 	t.Container = &descriptor
 	for n := range c.Unique {
@@ -261,7 +262,7 @@ func (c *CreateContainer) apply(s *Schema) (*Schema, []Event, error) {
 	return next, events, nil
 }
 
-// ReplaceContainer changes the definition, the scripts or the options of a container.
+// ReplaceContainer changes the definition, the scripts, or the options of a container.
 type ReplaceContainer struct {
 	Stamp
 	Keyspace, Name string
@@ -286,7 +287,7 @@ type Replacing struct {
 // Reindex specifies how a container change treats the item index.
 type Reindex uint8
 
-// These are the treatments. The change keeps the index, builds it with another policy, or drops it.
+// These are the treatments. The change keeps the index, rebuilds it with another policy, or drops it.
 const (
 	KeepIndex Reindex = iota
 	BuildIndex

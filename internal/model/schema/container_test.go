@@ -36,8 +36,8 @@ func withContainer(t *testing.T) *Schema {
 }
 
 // TestContainers checks a container's columns, ring positions, and IDs. The test also checks that encoding preserves
-// the container's record, including members of a later build. A build that does not support containers must reject the
-// record as newer.
+// the container's record, including members from a later build. A build that does not support containers must reject
+// the record as newer.
 func TestContainers(t *testing.T) {
 	s := withContainer(t)
 	c := s.Table("d", "c")
@@ -90,7 +90,7 @@ func TestContainers(t *testing.T) {
 }
 
 // TestContainersAndTables checks that CQL cannot make unsupported changes to a container. The test also checks that a
-// container can be dropped, and that a table with the same name replaces the record of a container.
+// container can be dropped, and that a table with the same name replaces the container's record.
 func TestContainersAndTables(t *testing.T) {
 	s := withContainer(t)
 	for _, c := range []Change{

@@ -28,8 +28,8 @@ var cosmosOptions = []cosmosOption{
 	{"cosmosdb_cell_level_timetolive", 0, 0},
 }
 
-// setCosmos stores an option of Cosmos DB. setCosmos rejects options and values that Cosmos DB does not accept,
-// because they have no visible effect. Setting one kind of throughput removes the other kind.
+// setCosmos stores an option of Cosmos DB. It rejects options and values that Cosmos DB does not accept, because they
+// have no visible effect. Setting one kind of throughput removes the other kind.
 func setCosmos(options *map[string]string, p *Property, table bool) error {
 	name := p.Name
 	if t := throughputOf(name); t != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// These are the limits for the functions of a keyspace. Every node keeps their records in memory.
+// These are the limits for the functions of a keyspace. Every node keeps the records of functions in memory.
 const (
 	// FunctionBodyMax is the maximum length of the body of a function, in bytes.
 	FunctionBodyMax = 64 << 10
@@ -70,7 +70,7 @@ func checkDirectives(replace, notExists bool) error {
 	return nil
 }
 
-// functionNameMax is the maximum length of the name of a function, in bytes.
+// functionNameMax is the maximum length of a function's name, in bytes.
 const functionNameMax = 256
 
 // checkFunctionName rejects names that are ambiguous in permissions. A name with a dot belongs to a procedure of a
@@ -257,7 +257,7 @@ func (c *CreateAggregate) apply(s *Schema) (*Schema, []Event, error) {
 	return s.withKeyspace(ks.withFunction(f)), []Event{event}, nil
 }
 
-// build returns the aggregate that the change creates. Its functions must exist.
+// build returns the aggregate that the change creates. The functions of the aggregate must exist.
 func (c *CreateAggregate) build(ks *Keyspace) (*Function, error) {
 	if len(c.Args) > FunctionArgsMax {
 		return nil, dberr.Invalidf("Aggregate %s has %d arguments, but the maximum is %d", c.Name, len(c.Args),

@@ -122,7 +122,7 @@ func drawChange(t *rapid.T, s *Schema, rng *rand.Rand, n int) Change {
 	case 12:
 		drop := &DropIndex{Stamp: stamp, Keyspace: ks, Name: drawTable(t) + "_" + drawColumn(t) + "_idx",
 			IfExists: lenient}
-		for k := range s.All() { // use the name of an existing index, because a random name rarely matches an index
+		for k := range s.All() { // a random name rarely matches an existing index
 			for _, table := range k.SortedTables() {
 				for _, ix := range table.SortedIndexes() {
 					drop.Keyspace, drop.Name = k.Name, ix.Name

@@ -16,7 +16,7 @@ import (
 // Format is the version of the schema encoding. A reader rejects newer versions.
 const Format = 2
 
-// These are the key prefixes of objects. One object holds the counters. Each keyspace with its types, each table with
+// These are the key prefixes of objects. The counters are in one object. Each keyspace with its types, each table with
 // its indexes, each function, and each aggregate is a separate object. Containers, views, and functions have separate
 // key prefixes. A build that does not support them therefore rejects them.
 const (
@@ -84,7 +84,7 @@ type columnJSON struct {
 	Kind ColumnKind `json:"kind"`
 	Desc bool       `json:"desc,omitempty"`
 	Mask *Mask      `json:"mask,omitempty"`
-	// DroppedAt is used only for dropped columns.
+	// DroppedAt is set only for dropped columns.
 	DroppedAt int64 `json:"dropped_at,omitempty"`
 	ByTime    bool  `json:"by_time,omitempty"`
 
@@ -125,11 +125,11 @@ type tableJSON struct {
 }
 
 // stored reports whether a keyspace is stored as an object. The catalog creates the system keyspaces, but users can
-// alter the replication of some of them.
+// alter the replication of some system keyspaces.
 func stored(name string) bool { return !IsSystem(name) || IsReplicatedSystem(name) }
 
-// Objects returns the encoded objects that differ between two versions, by key. If old is nil, it returns all objects.
-// gone lists the keys of dropped objects. The tables of system keyspaces are omitted.
+// Objects returns the encoded objects, by key, that differ between two versions. If old is nil, it returns all
+// objects. gone lists the keys of dropped objects. The tables of system keyspaces are omitted.
 func Objects(old, s *Schema) (put map[string][]byte, gone []string, err error) {
 	if old == nil {
 		old = &Schema{}
@@ -285,7 +285,7 @@ func (s *Schema) decodeKeyspace(b []byte) error {
 	return nil
 }
 
-// decodeType decodes a user-defined type and, before it, the types that it uses.
+// decodeType decodes a user-defined type. It first decodes the types that this type uses.
 func (k *Keyspace) decodeType(j *userTypeJSON, pending map[string]*userTypeJSON) error {
 	if k.Types[j.Name] != nil {
 		return nil

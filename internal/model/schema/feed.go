@@ -8,23 +8,23 @@ import "github.com/ilion-db/ilion/internal/model/dberr"
 // which all changes are kept.
 const retentionProperty = "cdc_retention_seconds"
 
-// RetentionDefault is the default of cdc_retention_seconds. It is 7 days, like the default of Azure's continuous
-// backup.
+// RetentionDefault is the default of cdc_retention_seconds. It is 7 days, like the default retention of Azure's
+// continuous backup.
 const RetentionDefault = 7 * 24 * 3600
 
 // retentionNone is the value of TableOptions.CDCRetention for cdc_retention_seconds = 0.
 const retentionNone = -1
 
-// Feed describes the change log of a CQL table with cdc = true (RFC 0024). All changes of the table are added to the
-// log. The change log of a container is described by its own descriptor.
+// Feed describes the change log of a CQL table with cdc = true (RFC 0024). The log contains all changes of the table.
+// A container's descriptor describes the change log of the container.
 type Feed struct {
-	// Since is the second at which the log was started, or 0 if it was started with the table. KeptSince is the second
-	// from which on changes and their images have been kept for the time specified by the options.
+	// Since is the second at which the log was started. It is 0 if the log was started with the table. KeptSince is
+	// the second since which changes and their images have been kept for the time that the options specify.
 	Since     int64 `json:"since,omitempty"`
 	KeptSince int64 `json:"keptSince,omitempty"`
 	// Generation is the Schema.Revision of the change that started the log. KeptGeneration is the Schema.Revision of
 	// the change since which changes are kept. The value 0 represents the change that created the table, or a change
-	// made by a build without generations.
+	// by a build without generations.
 	Generation     uint64 `json:"generation,omitempty"`
 	KeptGeneration uint64 `json:"keptGeneration,omitempty"`
 	// Above and KeptAbove are timestamps. The entries of a generation have higher timestamps, and all older entries
@@ -54,8 +54,8 @@ func (o *TableOptions) setRetention(p *Property) error {
 	return nil
 }
 
-// Retention returns the number of seconds for which all changes of a table with cdc = true are kept with their images.
-// Retention returns 0 if they are not kept.
+// Retention returns the number of seconds for which the changes of a table with cdc = true are kept with their images.
+// Retention returns 0 if the changes are not kept.
 func (o *TableOptions) Retention() int64 {
 	switch o.CDCRetention {
 	case 0:
@@ -68,8 +68,8 @@ func (o *TableOptions) Retention() int64 {
 
 // setFeed sets the change feed of a table according to its options. was is the table before the change, or nil if the
 // table is new. at is the second of the change. revision is the schema's revision after the change. can is false if
-// nodes of an older build do not support change feeds. In this case, the table gets no change feed now, but can get one
-// later.
+// nodes of an older build do not support change feeds. In this case, the table gets no change feed now, but it can get
+// one later.
 func (t *Table) setFeed(was *Table, at int64, revision uint64, can bool) {
 	switch {
 	case !t.Options.CDC:
@@ -100,7 +100,7 @@ func (t *Table) setFeed(was *Table, at int64, revision uint64, can bool) {
 // Logged reports whether writers add changes of the table's rows to its change log.
 func (t *Table) Logged() bool { return t.Feed != nil }
 
-// FeedGeneration identifies a period for which the table's change feed is complete. Enabling the feed again starts
+// FeedGeneration identifies a period during which the table's change feed is complete. Enabling the feed again starts
 // another generation. kept selects the feed of all changes.
 func (t *Table) FeedGeneration(kept bool) uint64 {
 	switch {

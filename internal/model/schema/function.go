@@ -34,8 +34,8 @@ type Function struct {
 // Aggregate holds the additional properties of an aggregate.
 type Aggregate struct {
 	// StateFunc is the name of the function that computes the next state from the state and a row's arguments.
-	// FinalFunc is the name of the function that computes the result from the last state. If it is empty, the last
-	// state is the result. Both functions are in the keyspace of the aggregate.
+	// FinalFunc is the name of the function that computes the result from the last state. If FinalFunc is empty, the
+	// last state is the result. Both functions are in the keyspace of the aggregate.
 	StateFunc, FinalFunc string
 	State                *cqltype.Type
 	// Initial is the first state as a value of the state type, or nil for null.
@@ -51,11 +51,11 @@ func typeTexts(types []*cqltype.Type) []string {
 	return texts
 }
 
-// ArgTypes returns the types of the arguments as in system_schema, where tuples are frozen.
+// ArgTypes returns the types of the arguments as system_schema shows them, with tuples frozen.
 func (f *Function) ArgTypes() []string { return typeTexts(f.Args) }
 
-// PlainType returns a type as in DESCRIBE, resources, and function events. These omit frozen<> for types that are
-// always frozen.
+// PlainType returns a type in the form of DESCRIBE, resources, and function events. This form omits frozen<> for types
+// that are always frozen.
 func PlainType(t *cqltype.Type) string {
 	bare := *t
 	bare.Frozen = false
@@ -71,7 +71,7 @@ func (f *Function) PlainArgs() []string {
 	return texts
 }
 
-// Qualified returns the qualified name in the form keyspace.name, as in messages.
+// Qualified returns the qualified name of the function in the form keyspace.name.
 func (f *Function) Qualified() string { return f.Keyspace + "." + f.Name }
 
 // takes reports whether the arguments have the given types, frozen or not.
@@ -79,14 +79,15 @@ func (f *Function) takes(args []*cqltype.Type) bool {
 	return slices.EqualFunc(f.Args, args, func(a, b *cqltype.Type) bool { return a.Freeze().Equal(b.Freeze()) })
 }
 
-// uses reports whether the function uses a user-defined type in an argument, its result, or its state, directly or
+// uses reports whether an argument, the result, or the state of the function uses a user-defined type, directly or
 // nested.
 func (f *Function) uses(keyspace, name string) bool {
 	is := func(t *cqltype.Type) bool { return t.References(keyspace, name) }
 	return slices.ContainsFunc(f.Args, is) || is(f.Returns) || f.Aggregate != nil && is(f.Aggregate.State)
 }
 
-// key returns a key that is unique among the functions of a keyspace and that sorts functions like system_schema.
+// key returns a key that is unique among the functions of a keyspace. Keys sort functions in the order of
+// system_schema.
 func (f *Function) key() string { return f.Name + "(" + strings.Join(f.ArgTypes(), ", ") + ")" }
 
 func compareFunctions(a, b *Function) int {
@@ -139,7 +140,7 @@ func (k *Keyspace) Scalars(aggregates bool) iter.Seq[*Function] {
 	}
 }
 
-// withFunction returns a keyspace that contains f instead of any function of the same signature.
+// withFunction returns a keyspace that contains f. A function with the same signature is replaced.
 func (k *Keyspace) withFunction(f *Function) *Keyspace {
 	next := k.withoutFunction(f)
 	at, _ := slices.BinarySearchFunc(next.Functions, f, compareFunctions)
@@ -147,7 +148,7 @@ func (k *Keyspace) withFunction(f *Function) *Keyspace {
 	return next
 }
 
-// withoutFunction returns a keyspace without the function with a signature.
+// withoutFunction returns a keyspace without the function that has the given signature.
 func (k *Keyspace) withoutFunction(f *Function) *Keyspace {
 	next := *k
 	next.Functions = slices.DeleteFunc(slices.Clone(k.Functions), func(other *Function) bool {
@@ -156,7 +157,7 @@ func (k *Keyspace) withoutFunction(f *Function) *Keyspace {
 	return &next
 }
 
-// dependents returns the aggregates that use a function, as listed in messages.
+// dependents returns the aggregates that use a function, in the form of Cassandra's messages.
 func (k *Keyspace) dependents(f *Function) string {
 	var names []string
 	for a := range k.Scalars(true) {

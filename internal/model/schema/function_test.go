@@ -38,9 +38,9 @@ func specs(t *testing.T) func(text string) *TypeSpec {
 	}
 }
 
-// TestFunctions compares the events and errors from creating and dropping functions and aggregates with Cassandra
-// 5.0.5. The test also checks that types and functions in use cannot be dropped, and that records survive encoding,
-// including members of a later build.
+// TestFunctions creates and drops functions and aggregates, and compares the events and errors with Cassandra 5.0.5.
+// The test also checks that types and functions in use cannot be dropped. Records must survive encoding, including
+// members from a later build.
 func TestFunctions(t *testing.T) {
 	spec := specs(t)
 	s, _ := change(t, New(), &CreateKeyspace{Name: "ks", Datacenters: []string{"dc"}, Properties: []Property{{
@@ -101,7 +101,7 @@ func TestFunctions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// the objects differ in the member of a later build
+	// The objects differ in the member from a later build.
 	if events := Compare(s, again); len(events) != 1 || events[0].Name != "total" {
 		t.Errorf("reading the records again changes %v", events)
 	}

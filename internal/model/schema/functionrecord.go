@@ -31,8 +31,8 @@ type aggregateJSON struct {
 	Initial []byte `json:"initial"`
 }
 
-// objectKey returns the key of a function's object. It consists of the keyspace, whose name contains no slash, and the
-// function's key.
+// objectKey returns the key of a function's object. The key consists of the keyspace, whose name contains no slash,
+// and the function's key.
 func (f *Function) objectKey() string { return functionPrefix + f.Keyspace + "/" + f.key() }
 
 // FunctionsOfObject returns the keyspace of the function that an object key identifies. ok is false if the key does not
@@ -43,7 +43,7 @@ func FunctionsOfObject(key string) (keyspace string, ok bool) {
 	return keyspace, ok
 }
 
-// droppedFunctions returns the object keys of dropped functions of a keyspace. now is nil if the keyspace itself was
+// droppedFunctions returns the object keys of the dropped functions of a keyspace. now is nil if the keyspace was
 // dropped.
 func droppedFunctions(old, now *Keyspace) []string {
 	var gone []string
@@ -110,7 +110,7 @@ func unmarshalFunction(b []byte) (j functionJSON, err error) {
 	return j, err
 }
 
-// MarshalJSON returns the stored form of a function.
+// MarshalJSON returns the stored form of the function.
 func (j functionJSON) MarshalJSON() ([]byte, error) {
 	type plain functionJSON
 	return marshalWith(plain(j), j.rest)

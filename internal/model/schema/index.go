@@ -30,12 +30,12 @@ type CreateIndex struct {
 	Name    string
 	Targets []TargetSpec
 	Custom  bool
-	// Class is the class of a custom index. Class must be empty for an index that is not a custom index.
+	// Class is the class of a custom index. Class must be empty for any other index.
 	Class      string
 	HasClass   bool
 	Properties []Property
-	// Apply sets Examined to the number of storage-attached indexes on vectors that were accepted before one was
-	// rejected, including the new index. Cassandra returns a warning for each of these indexes.
+	// Apply sets Examined to the number of storage-attached vector indexes that were accepted before the first
+	// rejection, including the new index. Cassandra returns a warning for each of these indexes.
 	Examined int
 }
 
@@ -206,7 +206,7 @@ func (c *CreateIndex) build(ks *Keyspace, t *Table) (*Index, error) {
 }
 
 // checkTargets requires exactly one target that can be indexed. Custom indexes of other classes could have a different
-// number of targets, but these classes are not supported.
+// number of targets, but Ilion does not support these classes.
 func (c *CreateIndex) checkTargets(t *Table, targets []TargetSpec) error {
 	switch {
 	case len(targets) == 0 && !c.Custom:
@@ -284,8 +284,8 @@ func checkTarget(t *Table, col *Column, target IndexTarget) error {
 
 var nonWord = regexp.MustCompile(`\W`)
 
-// unusedIndexName returns an index name that consists of the table and the column. unusedIndexName appends a number if
-// the name is in use.
+// unusedIndexName returns an index name that consists of the table and the column. If the name is in use, it appends a
+// number.
 func unusedIndexName(ks *Keyspace, table, column string) string {
 	base := nonWord.ReplaceAllString(table+"_"+column+"_idx", "")
 	name := base

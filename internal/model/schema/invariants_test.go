@@ -20,19 +20,21 @@ var intType = cqltype.Native(cqltype.Int)
 
 const udtKind = cqltype.UDT
 
-// unexported ignores the unused fields for members of later builds.
+// unexported ignores the unused fields for members from later builds.
 var unexported = cmpopts.IgnoreUnexported(Schema{}, Keyspace{}, Table{}, Column{}, DroppedColumn{}, Index{},
 	TableOptions{})
 
 // TestInvariants checks the package's guarantees for random sequences of changes. No change modifies the schema to
 // which it is applied (SM1). No ID is assigned twice (SM2). A change always has the same effect (SM3). The test also
-// checks that encoding a schema, completely or incrementally, and decoding it results in an equal schema.
+// checks that encoding and decoding a schema results in an equal schema. It encodes the schema completely and
+// incrementally.
 func TestInvariants(t *testing.T) {
 	done := map[string]int{}
 	check := func(t *rapid.T) {
 		s := twoKeyspaces(t)
 		ids := map[uint32]UUID{} // contains the IDs of all tables and indexes that have ever existed
-		// contains the IDs of all columns that have ever existed, by table, with the time of their creation
+		// columns maps the UUIDs of tables to the IDs of all columns that have ever existed, with their creation
+		// times.
 		columns := map[UUID]map[uint32]string{}
 		store, _, _ := Objects(nil, s)
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -61,7 +63,7 @@ func TestInvariants(t *testing.T) {
 			s = next
 		}
 	}
-	// Changes are random, and some of them rarely succeed. The test therefore continues until each kind of change has
+	// Changes are random, and some kinds of changes rarely succeed. The test therefore continues until each kind has
 	// succeeded.
 	for tries := 0; tries == 0 || unproven(done) != "" && tries < 20; tries++ {
 		rapid.Check(t, check)
@@ -111,7 +113,7 @@ func encode(t *rapid.T, s *Schema) map[string]string {
 	return out
 }
 
-// sameAgain checks that a change has the same effect regardless of the place and time of its application.
+// sameAgain checks that a change has the same effect regardless of where and when it is applied.
 func sameAgain(t *rapid.T, s, want *Schema, c Change) {
 	got, _, _ := Apply(s, c)
 	if diff := cmp.Diff(encode(t, want), encode(t, got)); diff != "" {
@@ -160,7 +162,7 @@ func checkIDs(t *rapid.T, old, s *Schema, ids map[uint32]UUID, columns map[UUID]
 	}
 }
 
-// checkTables checks that tables are consistent, and that the revision of a table changes with the table.
+// checkTables checks that tables are consistent. It also checks that the revision of a table changes with the table.
 func checkTables(t *rapid.T, old, s *Schema) {
 	for ks := range s.All() {
 		for _, table := range ks.SortedTables() {
@@ -212,7 +214,7 @@ func checkCurrent(t *rapid.T, typ, udt *cqltype.Type) {
 	}
 }
 
-// checkStore checks that a store in which only changed objects are updated remains equal to the schema.
+// checkStore updates only the changed objects in a store, and checks that the store remains equal to the schema.
 func checkStore(t *rapid.T, old, s *Schema, store map[string][]byte) {
 	put, gone, err := Objects(old, s)
 	if err != nil {
@@ -229,7 +231,7 @@ func checkStore(t *rapid.T, old, s *Schema, store map[string][]byte) {
 	if diff := cmp.Diff(encode(t, s), encode(t, got)); diff != "" {
 		t.Fatalf("what was stored differs (-want +got):\n%s", diff)
 	}
-	// compare the stored schema deeply, because the encoding could omit a field
+	// Compare the stored schema in depth, because the encoding could omit a field.
 	if rapid.IntRange(0, 5).Draw(t, "compare deeply") == 5 {
 		if diff := cmp.Diff(s, got, cmpopts.EquateEmpty(), unexported); diff != "" {
 			t.Fatalf("what was stored differs (-want +got):\n%s", diff)

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// These are the limits of names. Cassandra limits table names because they are used as file names. The text of the
-// error for a table name mentions the limit for keyspaces.
+// These are the limits of names. Cassandra limits table names because it uses them as file names. The error for a
+// table name mentions the limit for keyspaces.
 const (
 	KeyspaceNameMax = 48
 	TableNameMax    = 222
@@ -48,9 +48,9 @@ type CreateKeyspace struct {
 	IfNotExists bool
 	// Properties are the properties in the WITH clause.
 	Properties []Property
-	// Datacenters lists the data centers with nodes. A replication_factor applies to these data centers.
+	// Datacenters lists the data centers that have nodes. A replication_factor applies to these data centers.
 	Datacenters []string
-	// Database, if not nil, makes the keyspace a database of containers. The change assigns its number.
+	// Database, if not nil, makes the keyspace a database of containers. The change assigns a number to the database.
 	Database *Database
 }
 
@@ -76,8 +76,8 @@ type DropKeyspace struct {
 	Check func(s *Schema) error
 }
 
-// keyspaceOptions are the properties of a keyspace. The parser validates these properties as far as possible without
-// the keyspace.
+// keyspaceOptions are the properties of a keyspace. The parser validates these properties to the extent that is
+// possible without the keyspace.
 type keyspaceOptions struct {
 	replication map[string]string // nil if not specified
 	durable     *bool

@@ -37,7 +37,7 @@ func ParseUUID(s string) (u UUID, ok bool) {
 	return UUID(b), true
 }
 
-// MarshalText returns the canonical text of the UUID. It is used for JSON.
+// MarshalText returns the canonical text of the UUID. JSON encoding uses this method.
 func (u UUID) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
 // UnmarshalText parses the canonical text.
@@ -89,7 +89,7 @@ func (s *Schema) IndexByID(id uint32) (*Table, *Index) {
 	return nil, nil
 }
 
-// Type returns a user-defined type, not frozen, or nil if none exists.
+// Type returns the unfrozen form of a user-defined type, or nil if none exists.
 func (s *Schema) Type(keyspace, name string) *cqltype.Type {
 	if ks := s.Keyspaces[keyspace]; ks != nil {
 		return ks.Types[name]
@@ -97,7 +97,7 @@ func (s *Schema) Type(keyspace, name string) *cqltype.Type {
 	return nil
 }
 
-// All yields the keyspaces in order of their names.
+// All yields the keyspaces in the order of their names.
 func (s *Schema) All() iter.Seq[*Keyspace] {
 	return func(yield func(*Keyspace) bool) {
 		for _, name := range slices.Sorted(maps.Keys(s.Keyspaces)) {
@@ -122,7 +122,7 @@ func (k *Keyspace) SortedTypes() []*cqltype.Type {
 	return types
 }
 
-// Index returns an index of any table of the keyspace, and its table. Index returns nil if the index does not exist.
+// Index returns an index on any table of the keyspace, and the table. Index returns nil if the index does not exist.
 func (k *Keyspace) Index(name string) (*Table, *Index) {
 	for _, t := range k.Tables {
 		if i := t.Indexes[name]; i != nil && i.Kind != ViewKind {
@@ -145,7 +145,8 @@ func (t *Table) ColumnByID(id uint32) *Column {
 	return nil
 }
 
-// Columns yields all columns in the order of SELECT *: partition key, clustering, static, and regular columns.
+// Columns yields all columns in the order of SELECT *, which is partition key, clustering, static, and regular
+// columns.
 func (t *Table) Columns() iter.Seq[*Column] {
 	return func(yield func(*Column) bool) {
 		for _, part := range [...][]*Column{t.PartitionKey, t.Clustering, t.Statics, t.Regulars} {
@@ -170,13 +171,13 @@ func (t *Table) IndexesOn(column string) []*Index {
 	return slices.DeleteFunc(t.SortedIndexes(), func(i *Index) bool { return i.Column != column })
 }
 
-// Hidden returns the cells of dropped columns that readers do not see, in ascending order of columns. It is nil for
-// most tables. If a column was dropped up to a timestamp and added again, its later cells are visible.
+// Hidden returns the dropped columns' cells that readers do not see, in ascending order of columns. The result is nil
+// for most tables. If a column was dropped up to a timestamp and added again, its later cells are visible.
 func (t *Table) Hidden() []cqltype.Dropped {
 	return t.droppedCells(func(d *DroppedColumn) bool { return t.ColumnByID(d.ID) != nil })
 }
 
-// Removed returns the cells of dropped columns that sweeps remove, in ascending order of columns. The later cells of a
+// Removed returns the dropped columns' cells that sweeps remove, in ascending order of columns. The later cells of a
 // column that was dropped up to a timestamp are kept, because the column can be added again.
 func (t *Table) Removed() []cqltype.Dropped {
 	return t.droppedCells(func(*DroppedColumn) bool { return true })
@@ -194,7 +195,7 @@ func (t *Table) droppedCells(by func(d *DroppedColumn) bool) (out []cqltype.Drop
 			return cmp.Compare(d.Column, c)
 		})
 		if again {
-			out[at] = d // the most recent record of a column is used
+			out[at] = d // the most recent record of a column applies
 		} else {
 			out = slices.Insert(out, at, d)
 		}
@@ -231,12 +232,12 @@ func (k ColumnKind) String() string {
 // IsKey reports whether a column of this kind is part of the primary key.
 func (k ColumnKind) IsKey() bool { return k == PartitionKey || k == Clustering }
 
-// String returns the keyword of the target in CREATE INDEX, or an empty string for the plain target.
+// String returns the keyword of the target in CREATE INDEX, or an empty string if the target has no keyword.
 func (t IndexTarget) String() string {
 	return [...]string{"", "values", "keys", "entries", "full"}[min(t, IndexFull)]
 }
 
-// TargetText returns the target as in CREATE INDEX and system_schema.indexes, such as values(c).
+// TargetText returns the target, such as values(c), in the form of CREATE INDEX and system_schema.indexes.
 func (i *Index) TargetText() string {
 	column := cqltype.QuoteName(i.Column)
 	if i.Target == IndexValue {

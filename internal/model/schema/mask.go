@@ -14,24 +14,23 @@ import (
 // NativeMasks is the keyspace of the mask functions that are not user-defined.
 const NativeMasks = "system"
 
-// Mask is the function that hides the values of a column from users without permission to see them. Its first argument
-// is the value. The other arguments are constants.
+// Mask is the function that hides the values of a column from users without permission to see the values. Its first
+// argument is the value. The other arguments are constants.
 type Mask struct {
-	// Keyspace is the keyspace of the function. It is "system" for native functions, and otherwise the keyspace of the
-	// table.
+	// Keyspace is the keyspace of the function. The keyspace is "system" for native functions, and otherwise the
+	// keyspace of the table.
 	Keyspace string `json:"keyspace"`
 	Function string `json:"function"`
-	// Types holds the types of the constants, and Values their wire forms. A nil value is null.
+	// Types holds the types of the constants. Values holds their wire forms, in which nil represents null.
 	Types  []*TypeSpec `json:"types,omitempty"`
 	Values [][]byte    `json:"values,omitempty"`
 }
 
-// MaskSpec is the MASKED WITH clause of a change. MaskSpec holds the mask and the column type for which the mask was
-// bound.
+// MaskSpec is the MASKED WITH clause of a change. It holds the mask and the column type for which the mask was bound.
 type MaskSpec struct {
 	Mask
 	Column *TypeSpec
-	// Secret holds 32 random bytes. The bytes become Table.Secret if the table has no secret.
+	// Secret holds 32 random bytes, which become Table.Secret if the table has no secret.
 	Secret []byte
 }
 
@@ -61,8 +60,8 @@ func (k *Keyspace) MaskFunction(m *Mask, column *cqltype.Type) *Function {
 	return f
 }
 
-// maskedBy returns the tables that have a column masked by a function, as listed in messages. The tables are sorted by
-// name. Views are omitted, because they have the masks of their base tables.
+// maskedBy returns the tables with a column that a function masks, in the form of Cassandra's messages. The tables are
+// sorted by name. Views are omitted, because they have the masks of their base tables.
 func (k *Keyspace) maskedBy(f *Function) string {
 	var names []string
 	for _, t := range k.SortedTables() {
@@ -84,11 +83,11 @@ func (t *Table) Masked() bool {
 
 func (c *Column) masked() bool { return c.Mask != nil }
 
-// MaskedKey reports whether a partition key column has a mask. If one does, the keys of logical partitions must not be
-// shown.
+// MaskedKey reports whether a partition key column has a mask. In that case, the keys of logical partitions must not
+// be shown.
 func (t *Table) MaskedKey() bool { return slices.ContainsFunc(t.PartitionKey, (*Column).masked) }
 
-// SealsPages reports whether paging states of the table must be encrypted with its secret. Paging states contain
+// SealsPages reports whether the table's paging states must be encrypted with its secret. Paging states contain
 // primary keys.
 func (t *Table) SealsPages() bool {
 	return t.MaskedKey() || slices.ContainsFunc(t.Clustering, (*Column).masked)
@@ -125,7 +124,7 @@ func (t *Table) mask(ks *Keyspace, c *Column, m *MaskSpec) error {
 	return nil
 }
 
-// remask sets a mask as specified in an ALTER TABLE statement, or removes the mask if it is nil.
+// remask sets the mask that an ALTER TABLE statement specifies, or removes the mask if the statement specifies none.
 func (c *AlterTable) remask(ks *Keyspace, t *Table) error {
 	old := t.ByName[c.Column]
 	if old == nil {

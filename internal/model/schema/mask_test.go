@@ -30,7 +30,7 @@ func TestFunctionsOfMasks(t *testing.T) {
 			{Name: "v", Type: spec("text")}}, PartitionKey: []string{"k"}}, "CREATED TABLE t()"},
 		{masked(mask), gone},
 		{hide("int"), "CREATED FUNCTION hide(text; int)"},
-		{masked(mask), gone}, // the function's result has a different type
+		{masked(mask), gone}, // the result of the function has a different type
 		{drop, "DROPPED FUNCTION hide(text; int)"},
 		{hide("text"), "CREATED FUNCTION hide(text; int)"},
 		{masked(mask), "UPDATED TABLE t()"},

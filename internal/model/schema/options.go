@@ -66,7 +66,7 @@ func (o *TableOptions) share() {
 const propertyID = "id"
 
 // applyProperties applies the specified options to base. create is true for CREATE TABLE. In that case, the default of
-// the bloom filter depends on the compaction strategy.
+// the bloom filter option depends on the compaction strategy.
 func applyProperties(r *compat.Release, base TableOptions, properties []Property, create bool) (TableOptions, error) {
 	o := base.clone()
 	bloomGiven := false

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Property is one option in a WITH clause, as written.
+// Property is one option in a WITH clause, in the form of the statement.
 type Property struct {
 	Name string
 	// Value is the text of a constant, without quotes. If IsMap is true, Map contains the entries.
@@ -77,7 +77,7 @@ func (p *Property) float() (float64, error) {
 	return f, nil
 }
 
-// FormatDouble formats a double like Java, for example 0.01, 1.0, or 1.0E-5.
+// FormatDouble formats a double in the same way as Java, for example 0.01, 1.0, or 1.0E-5.
 func FormatDouble(f float64) string {
 	abs := f
 	if abs < 0 {

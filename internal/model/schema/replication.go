@@ -23,15 +23,15 @@ const (
 	localStrategy    = "LocalStrategy"
 )
 
-// StrategyName returns the short name of a replication's strategy, such as SimpleStrategy.
+// StrategyName returns the short name of the strategy of a replication, such as SimpleStrategy.
 func StrategyName(replication map[string]string) string {
 	return strings.TrimPrefix(replication[replicationClass], locatorPackage)
 }
 
-// prepareReplication validates a replication like Cassandra and returns it in stored form. The stored form contains the
-// class with its package. The replication_factor of NetworkTopologyStrategy is expanded to all data centers. Unlike
-// Cassandra, it accepts data centers without nodes. The placement of replicas does not depend on the declaration, and
-// schemas of other clusters must be importable.
+// prepareReplication validates a replication in the same way as Cassandra and returns its stored form. The stored form
+// contains the class with its package. The replication_factor of NetworkTopologyStrategy is expanded to all data
+// centers. Unlike Cassandra, prepareReplication accepts data centers without nodes. The reason is that schemas of
+// other clusters must be importable, and that the declaration does not affect the placement of replicas.
 func prepareReplication(r *compat.Release, keyspace string, given, old map[string]string, datacenters []string) (
 	map[string]string, error) {
 	class := given[replicationClass]
@@ -117,8 +117,8 @@ func spreadFactor(options, old map[string]string, datacenters []string) (map[str
 	return options, nil
 }
 
-// checkFactor validates the text of a replication factor. checkFactor rejects the transient form "3/1", as Cassandra
-// does by default.
+// checkFactor validates the text of a replication factor. It rejects the transient form "3/1", as Cassandra does by
+// default.
 func checkFactor(text string) error {
 	if all, transient, ok := strings.Cut(text, "/"); ok {
 		if _, err := strconv.ParseUint(all+transient, 10, 31); err == nil {
@@ -135,7 +135,7 @@ func checkFactor(text string) error {
 	return nil
 }
 
-// keysExcept returns the keys that are not in known, sorted.
+// keysExcept returns the sorted keys that are not in known.
 func keysExcept(m map[string]string, known ...string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(m)), func(k string) bool { return slices.Contains(known, k) })
 }

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// rest holds the unknown members of a descriptor's JSON object, by name. A later build has added these members. If
-// this build changes the descriptor, it stores them again.
+// rest holds, by name, the unknown members of a descriptor's JSON object. A later build has added these members. If
+// this build changes the descriptor, it stores these members again.
 type rest map[string]json.RawMessage
 
-// restOf returns the members of an object for which the struct known has no field.
+// restOf returns the members of a JSON object for which the struct known has no field.
 func restOf(object []byte, known any) (rest, error) {
 	var r rest
 	if err := json.Unmarshal(object, &r); err != nil {
@@ -46,7 +46,7 @@ func fieldsOf(t reflect.Type) func(yield func(string) bool) {
 	}
 }
 
-// marshalWith returns the JSON object of a struct, followed by the members of r in order of names.
+// marshalWith returns the JSON object of a struct, followed by the members of r in the order of their names.
 func marshalWith(plain any, r rest) ([]byte, error) {
 	b, err := json.Marshal(plain)
 	if err != nil || len(r) == 0 {
@@ -73,8 +73,8 @@ func unmarshalStrict(b []byte, v any) (strict bool) {
 	return d.Decode(v) == nil
 }
 
-// unmarshalTable decodes the object of a table. If this build does not support all of its members, the object is
-// decoded again and the unknown members are preserved. This case is rare.
+// unmarshalTable decodes the object of a table. If this build does not support all members of the object, the function
+// decodes the object again and preserves the unknown members. This case is rare.
 func unmarshalTable(b []byte) (j tableJSON, err error) {
 	if unmarshalStrict(b, &j) {
 		return j, nil

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// later returns the objects of a schema as a later build would store them. Every descriptor has a member that this
-// build does not know.
+// later returns the objects of a schema in the form in which a later build would store them. Every descriptor has a
+// member that this build does not know.
 func later() map[string][]byte {
 	return map[string][]byte{
 		rootObject: []byte(`{"format":2,"version":"00000000-0000-0000-0000-000000000000","revision":7,"next_id":1030,"later":"root"}`),
@@ -33,7 +33,7 @@ func later() map[string][]byte {
 	}
 }
 
-// TestMembersOfLaterBuilds checks that members of a later build survive ALTER TABLE and other DDL. The test also
+// TestMembersOfLaterBuilds checks that members from a later build survive ALTER TABLE and other DDL. The test also
 // checks that dropping an object removes them.
 func TestMembersOfLaterBuilds(t *testing.T) {
 	store := later()

@@ -14,14 +14,14 @@ import (
 // Restored is a table that is restored from another schema, such as the schema of a backup.
 type Restored struct {
 	Keyspace, Name string
-	// AsKeyspace and As are the new names of its keyspace and of the table. ID becomes its UUID.
+	// AsKeyspace and As are the new names of the keyspace and of the table. ID becomes the UUID of the table.
 	AsKeyspace, As string
 	ID             UUID
 }
 
 // Restore creates tables with the column IDs of another schema, so that rows can be copied. Missing keyspaces are
 // created with their types and functions. Views and indexes are omitted, because RestoreIndexes creates them once the
-// rows exist. The change log is omitted too, because it would start before the rows exist.
+// rows exist. The change log is also omitted, because it would start before the rows exist.
 type Restore struct {
 	Stamp
 	From   *Schema
@@ -167,7 +167,7 @@ func (c *RestoreIndexes) apply(s *Schema) (*Schema, []Event, error) {
 	return next, events, nil
 }
 
-// RestoreView creates a view of a restored table, as defined in another schema.
+// RestoreView creates a view of a restored table from the definition in another schema.
 type RestoreView struct {
 	Stamp
 	From *Schema
@@ -190,7 +190,7 @@ func (c *RestoreView) apply(s *Schema) (*Schema, []Event, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t := next.Table(c.View.AsKeyspace, c.View.As) // created by this change, so not shared
+	t := next.Table(c.View.AsKeyspace, c.View.As) // this change created the table, so it is not shared
 	t.View = &View{Base: c.Base, Where: v.View.Where, AllColumns: v.View.AllColumns}
 	base := ks.Tables[c.Base].clone()
 	base.Indexes = maps.Clone(base.Indexes)

@@ -15,7 +15,7 @@ import (
 // Entries of other indexes (kind COMPOSITES) are not ordered.
 const CustomKind = "CUSTOM"
 
-// These are the index options that have an effect. class_name stores the class as written.
+// These are the index options that have an effect. class_name stores the class as the statement specified it.
 const (
 	classOption      = "class_name"
 	targetOption     = "target"
@@ -28,7 +28,7 @@ const (
 	optimizeOption   = "optimize_for"
 )
 
-// LegacyClass is the class of an index if none is specified.
+// LegacyClass is the class of an index if the statement specifies no class.
 const LegacyClass = "legacy_local_table"
 
 // attachedOptions lists the options that storage-attached indexes support.
@@ -84,7 +84,7 @@ func (t *Table) OfVectors(ix *Index) bool {
 	return len(types) == 1 && types[0].Kind == cqltype.Vector
 }
 
-// VectorIndexes returns the number of storage-attached indexes on vectors.
+// VectorIndexes returns the number of storage-attached vector indexes.
 func (t *Table) VectorIndexes() (n int) {
 	for _, ix := range t.Indexes {
 		if t.OfVectors(ix) {
@@ -94,7 +94,7 @@ func (t *Table) VectorIndexes() (n int) {
 	return n
 }
 
-// Indexed returns the types of the indexed values. Indexed returns one type, or two types for the entries of a map.
+// Indexed returns the type of the indexed values. For the entries of a map, it returns two types.
 func (i *Index) Indexed(c *Column) []*cqltype.Type {
 	t := c.Type
 	switch {

@@ -36,8 +36,8 @@ func attachedTable(t *testing.T) *Schema {
 			{Name: "v1", Type: vector(1, cqltype.Float)}, {Name: "vi", Type: vector(2, cqltype.Int)}}})
 }
 
-// TestAttachedIndexOptions checks that the same options of storage-attached indexes are accepted and rejected as in
-// Cassandra 5.0.5.
+// TestAttachedIndexOptions checks that options of storage-attached indexes are accepted and rejected as in Cassandra
+// 5.0.5.
 func TestAttachedIndexOptions(t *testing.T) {
 	s := attachedTable(t)
 	on := func(column string, target IndexTarget) []TargetSpec { return []TargetSpec{{column, target}} }
@@ -119,9 +119,9 @@ func TestAttachedIndexOptions(t *testing.T) {
 	}
 }
 
-// TestOneAttachedIndex checks that a target has at most one storage-attached index in addition to a legacy index,
-// regardless of the spelling of its class. The test also checks that the number of warnings about vector indexes is the
-// same as in Cassandra.
+// TestOneAttachedIndex checks that a target has at most one storage-attached index in addition to a legacy index. The
+// spelling of the index class must not matter. The test also checks that the number of warnings about vector indexes
+// is the same as in Cassandra.
 func TestOneAttachedIndex(t *testing.T) {
 	s := attachedTable(t)
 	create := func(name, column, class string) error {

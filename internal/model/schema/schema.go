@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package schema defines the immutable descriptors of keyspaces, tables, types, and indexes. DDL transitions are pure
-// functions. From a Schema and a change, they produce a new Schema or a dberr error.
+// functions. A transition takes a Schema and a change, and returns a new Schema or a dberr error.
 //
 // Guarantees:
 //
 //   - (SM1) A descriptor that is reachable from a Schema never changes.
-//   - (SM2) A table ID, index ID, or column ID is never reused, so data of a dropped column cannot reappear in a new
-//     one. The exception is a column that was dropped up to a timestamp and is added again: it has its later cells.
+//   - (SM2) A table ID, index ID, or column ID is never reused. Data of a dropped column therefore cannot reappear in
+//     a new column. The exception is a column that was dropped up to a timestamp and is added again, because it keeps
+//     its later cells.
 //   - (SM3) A transition reads no clock and generates no random numbers. UUIDs and times are part of the change, and
 //     IDs come from counters in the Schema.
 //
-// Start reading at Schema, then read Change and Apply.
+// Start reading at Schema, and continue with Change and Apply.
 package schema
 
 import (
@@ -21,7 +22,7 @@ import (
 // UUID is a 16-byte RFC 4122 identifier in network order.
 type UUID [16]byte
 
-// Schema is one version of all objects that DDL can change.
+// Schema is one version of all objects that DDL statements can change.
 type Schema struct {
 	// Version changes with every DDL statement. Drivers poll it for schema agreement.
 	Version UUID
@@ -38,18 +39,18 @@ type Schema struct {
 // Keyspace is a namespace of tables and types.
 type Keyspace struct {
 	Name string
-	// Replication is the replication declared by CREATE KEYSPACE, including "class". Replication is stored and
+	// Replication is the replication declared by CREATE KEYSPACE, including "class". The replication is stored and
 	// returned, but does not affect placement.
 	Replication   map[string]string
 	DurableWrites bool
 	// Options holds additional options (cosmosdb_*) by name.
 	Options map[string]string
 	Tables  map[string]*Table
-	// Types holds the user-defined types, not frozen.
+	// Types maps names to the unfrozen user-defined types.
 	Types map[string]*cqltype.Type
-	// Functions holds the user-defined functions and aggregates, sorted by name and then by argument types.
+	// Functions holds the user-defined functions and aggregates, sorted by name and argument types.
 	Functions []*Function
-	// typeRest holds members of types that a later build has added, by type name.
+	// typeRest maps the names of types to the members that a later build has added to the types.
 	typeRest map[string]rest
 	// Virtual is true for keyspaces with computed rows (system, system_schema, ...). Package catalog creates them, and
 	// they are not encoded.
@@ -74,8 +75,8 @@ const (
 // Column is a column of a table.
 type Column struct {
 	Name string
-	// ID identifies the column in stored rows. It is never reused in its table. Key columns also have an ID, but it is
-	// not stored.
+	// ID identifies the column in stored rows. It is never reused in the table. Key columns also have an ID, but rows
+	// do not contain it.
 	ID   uint32
 	Type *cqltype.Type
 	Kind ColumnKind
@@ -84,7 +85,8 @@ type Column struct {
 	Position int
 	// Desc is true for a clustering column in descending order.
 	Desc bool
-	// Mask hides the column's values from users without permission to see them. It is nil if the column has no mask.
+	// Mask hides the column's values from users without permission to see the values. It is nil if the column has no
+	// mask.
 	Mask *Mask
 
 	rest rest
@@ -96,10 +98,10 @@ type DroppedColumn struct {
 	ID   uint32
 	Type *cqltype.Type
 	Kind ColumnKind
-	// DroppedAt is in microseconds since the epoch.
+	// DroppedAt is the time of the drop in microseconds since the epoch.
 	DroppedAt int64
-	// ByTime means that the statement specified DroppedAt. Cells with later timestamps are kept, so that the column can
-	// be added again with its ID.
+	// ByTime means that the statement specified DroppedAt. Cells with later timestamps are kept, so the column can be
+	// added again with its ID.
 	ByTime bool
 
 	rest rest
@@ -108,8 +110,7 @@ type DroppedColumn struct {
 // IndexTarget is the indexed part of a column's value.
 type IndexTarget uint8
 
-// These are the targets of an index. `CREATE INDEX ON t (c)` uses the target IndexValue for types other than
-// collections.
+// These are the targets of an index. `CREATE INDEX ON t (c)` uses the target IndexValue unless c is a collection.
 const (
 	IndexValue   IndexTarget = iota // the whole value of a single-cell column
 	IndexValues                     // each element of a list or set, or each value of a map
@@ -124,17 +125,17 @@ type Index struct {
 	ID     uint32
 	Column string
 	Target IndexTarget
-	// Kind is COMPOSITES or CUSTOM, as in system_schema.indexes, or a kind that is not visible to clients.
+	// Kind is COMPOSITES or CUSTOM, as in system_schema.indexes, or a kind that clients cannot see.
 	Kind    string
 	Options map[string]string
-	// Lists holds the lists of a vector index, newest first. Vectors have no entries in an index without lists.
+	// Lists holds the lists of a vector index, newest first. An index without lists contains no entries for vectors.
 	Lists Lists
 
 	rest rest
 }
 
-// Table describes a table. Column slices are in storage order: key columns by position, static and regular columns by
-// name.
+// Table describes a table. Column slices are in storage order. Key columns are sorted by position, and static and
+// regular columns are sorted by name.
 type Table struct {
 	Keyspace, Name string
 	// ID is the first component of every key of the table. Package keys defines the meaning of its bits.
@@ -173,7 +174,7 @@ type Table struct {
 	rest rest
 }
 
-// TableOptions are the options in the WITH clause. Options without an effect are stored so that clients can read them.
+// TableOptions are the options in the WITH clause. Options without an effect are stored because clients can read them.
 type TableOptions struct {
 	Comment               string
 	DefaultTTL            int32 // in seconds, or 0 for no default
@@ -191,7 +192,7 @@ type TableOptions struct {
 	Compaction            map[string]string
 	Compression           map[string]string
 	Extensions            map[string][]byte
-	// Cosmos holds the cosmosdb_* options as specified, by name.
+	// Cosmos maps the names of the specified cosmosdb_* options to their values.
 	Cosmos map[string]string
 	// StorageCapGB is the value of storage_cap_gb, or 0 if it is not set. See StorageCap.
 	StorageCapGB float64 `json:",omitempty"`

@@ -17,7 +17,7 @@ const (
 	TableTypesMax = 1 << 18
 )
 
-// nested counts a type and all types nested in it. nested stops soon after the count exceeds limit.
+// nested counts a type and all types nested in it. It stops soon after the count exceeds limit.
 func nested(t *cqltype.Type, limit int) int {
 	n := 1
 	for _, e := range t.Elems {

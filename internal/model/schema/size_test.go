@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// TestTypesHaveABound checks that types that repeatedly contain each other are rejected before they grow too large.
-// The test checks every statement that could create such types. The test also checks that smaller types are accepted.
+// TestTypesHaveABound checks that types that repeatedly contain other types are rejected before they grow too large.
+// The test checks every statement that could create such types. Smaller types must be accepted.
 func TestTypesHaveABound(t *testing.T) {
 	s := New()
 	must := func(c Change) {
@@ -41,7 +41,7 @@ func TestTypesHaveABound(t *testing.T) {
 		must(twice(i))
 	}
 	refused(twice(15))
-	// with one more field in each of its innermost types, t14 would become too large as well
+	// With one more field in each of its innermost types, t14 would also become too large.
 	refused(&AlterType{Keyspace: "ks", Name: "t2", Op: AddColumns, Add: &FieldSpec{"c", frozen("t1")}})
 	table := &CreateTable{Keyspace: "ks", Name: "t", PartitionKey: []string{"k"},
 		Columns: []ColumnSpec{{Name: "k", Type: native(cqltype.Int)}}}

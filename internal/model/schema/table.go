@@ -185,8 +185,8 @@ func (c *CreateTable) uuid() (UUID, error) {
 	return c.ID, nil
 }
 
-// bindColumns resolves the types of the columns in order of the column names, as in Cassandra. The order determines
-// which error is returned first.
+// bindColumns resolves the types of the columns in the order of the column names, as in Cassandra. The order
+// determines which error is returned first.
 func (c *CreateTable) bindColumns(t *Table, ks *Keyspace) (map[string]*Column, error) {
 	sorted := slices.Clone(c.Columns)
 	slices.SortStableFunc(sorted, func(a, b ColumnSpec) int { return cmp.Compare(a.Name, b.Name) })
@@ -401,10 +401,10 @@ func (t *Table) Flags() []string {
 	return flags
 }
 
-// dense reports whether the table is a COMPACT STORAGE table with clustering columns.
+// dense reports whether the table has COMPACT STORAGE and clustering columns.
 func (t *Table) dense() bool { return t.CompactStorage && len(t.Clustering) > 0 }
 
-// RowsAreCells reports whether a row of the table exists only while it has a cell. In such a table, an INSERT writes no
-// row marker. A compact table in which all columns belong to the primary key has rows without cells, and therefore has
-// row markers.
+// RowsAreCells reports whether a row of the table exists only while the row has a cell. In such a table, an INSERT
+// writes no row marker. In contrast, a compact table whose columns are all in the primary key has rows without cells,
+// and therefore has row markers.
 func (t *Table) RowsAreCells() bool { return t.CompactStorage && len(t.Regulars) > 0 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestFormatDouble checks that doubles are formatted like in Java. Error messages and DESCRIBE contain such doubles.
+// TestFormatDouble checks that doubles are formatted in the same way as in Java. Error messages and DESCRIBE contain
+// such doubles.
 func TestFormatDouble(t *testing.T) {
 	for f, want := range map[float64]string{
 		0: "0.0", 1: "1.0", 0.01: "0.01", 0.001: "0.001", 1e-5: "1.0E-5", 6.71e-5: "6.71E-5", -0.1: "-0.1",
@@ -33,7 +34,8 @@ func TestSpeculation(t *testing.T) {
 	}
 }
 
-// FuzzParseType checks that the text of a parsed type can be parsed again, and that no text makes the parser panic.
+// FuzzParseType checks that no text makes the parser panic. It also checks that the text of a parsed type can be
+// parsed again.
 func FuzzParseType(f *testing.F) {
 	for _, seed := range []string{
 		"int", "frozen<list<int>>", `map<text, frozen<"a ""b">>`, "tuple<int, frozen<ks.u>>", "'a.b.C'", "'a''b'",

@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// These are the throughput options. Options are stored under the names of Azure Cosmos DB. Ilion's own names also
+// These are the throughput options. The options are stored under the names of Azure Cosmos DB. Ilion's own names also
 // accept 0 for no throughput.
 const (
 	cosmosThroughput = "cosmosdb_provisioned_throughput"
@@ -31,7 +31,7 @@ func throughputOf(name string) string {
 	return ""
 }
 
-// checkThroughputs rejects a statement that sets both kinds of throughput. Cosmos DB rejects such a statement, too.
+// checkThroughputs rejects a statement that sets both kinds of throughput. Cosmos DB also rejects such a statement.
 func checkThroughputs(properties []Property) error {
 	var manual, autoscale string
 	for i := range properties {
@@ -49,7 +49,7 @@ func checkThroughputs(properties []Property) error {
 	return nil
 }
 
-// throughput validates a throughput like Cosmos DB.
+// throughput validates a throughput in the same way as Cosmos DB.
 func (o *cosmosOption) throughput(p *Property, text string) error {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err == nil && n == 0 && p.Name != o.name {
@@ -65,11 +65,11 @@ func (o *cosmosOption) throughput(p *Property, text string) error {
 
 // Throughput is the provisioned throughput of a table or a keyspace, in request units per second.
 type Throughput struct {
-	// Units is 0 if the throughput is not limited.
+	// Units is 0 if the throughput is unlimited.
 	Units int64
 	// Autoscale means that Units is the maximum throughput. A tenth of the maximum is reserved.
 	Autoscale bool
-	// Shared means that all tables of the keyspace without their own throughput share the throughput.
+	// Shared means that all tables of the keyspace that have no throughput option share this throughput.
 	Shared bool
 }
 
@@ -84,7 +84,7 @@ func throughputIn(options map[string]string) (t Throughput) {
 	return t
 }
 
-// Throughput returns the throughput of a table: its own, or the throughput that it shares with other tables of its
+// Throughput returns the throughput of a table, or the throughput that the table shares with other tables of its
 // keyspace.
 func (ks *Keyspace) Throughput(t *Table) Throughput {
 	if own := throughputIn(t.Options.Cosmos); own.Units > 0 {

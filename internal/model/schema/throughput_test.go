@@ -4,9 +4,9 @@ package schema
 
 import "testing"
 
-// TestThroughput checks which throughput applies to a table. It must be the table's throughput, or else the throughput
-// of its keyspace, as set by the last option. Both Cosmos DB's and Ilion's option names are accepted, but only Ilion's
-// can remove the throughput.
+// TestThroughput checks which throughput applies to a table. The throughput must be the table's own throughput if it
+// is set, and otherwise the throughput of its keyspace. The last option counts. Both Cosmos DB's and Ilion's option
+// names are accepted, but only Ilion's names can remove the throughput.
 func TestThroughput(t *testing.T) {
 	s, _, err := Apply(New(), &CreateKeyspace{Name: "ks", Properties: []Property{{Name: "replication", IsMap: true,
 		Map: []Entry{{"class", "SimpleStrategy"}, {"replication_factor", "1"}}}}})

@@ -15,7 +15,7 @@ import (
 )
 
 // These constants name Cassandra's compaction strategies. This file parses the options that tune Cassandra's storage.
-// The options have no effect, but are validated, stored, and returned. Schemas can therefore be exchanged with
+// The options have no effect, but they are validated, stored, and returned. Schemas can therefore be exchanged with
 // Cassandra unchanged.
 
 const (
@@ -33,7 +33,7 @@ var commonCompaction = []string{
 	"min_threshold", "max_threshold", "bucket_high", "bucket_low", "min_sstable_size",
 }
 
-// compactionOptions maps each strategy to the options that only this strategy has.
+// compactionOptions maps each strategy to the options that only the strategy has.
 var compactionOptions = map[string][]string{
 	sizeTiered: nil,
 	leveled:    {"fanout_size", "single_sstable_uplevel", "sstable_size_in_mb"},
@@ -86,7 +86,8 @@ func compaction(given map[string]string, r *compat.Release) (map[string]string, 
 	return m, nil
 }
 
-// checkSizes validates the strategies' options for the number of compacted tables, and adds their defaults.
+// checkSizes validates a strategy's options for the number of compacted tables, and adds the defaults of these
+// options.
 func checkSizes(strategy string, m map[string]string) error {
 	if strategy == unified {
 		for _, p := range strings.Split(m["scaling_parameters"], ",") {
@@ -127,7 +128,7 @@ func checkThresholds(m map[string]string) error {
 	return nil
 }
 
-// compressors maps each compressor to the options that only this compressor has.
+// compressors maps each compressor to the options that only the compressor has.
 var compressors = map[string][]string{
 	"LZ4Compressor":     {"lz4_compressor_type", "lz4_high_compressor_level"},
 	"SnappyCompressor":  nil,
@@ -136,7 +137,7 @@ var compressors = map[string][]string{
 	"NoopCompressor":    nil,
 }
 
-// These are the limits of the level of ZstdCompressor.
+// zstdLevelMin and zstdLevelMax are the limits of the level of ZstdCompressor.
 const zstdLevelMin, zstdLevelMax = -131072, 22
 
 // compressionOff is the stored form of disabled compression.

@@ -11,14 +11,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TypeSpec is a type as written in a statement. Its user-defined types are names that may not exist. Its text form
-// (MarshalText) is CQL, which ParseType can parse.
+// TypeSpec is a type in the form in which a statement specifies it. The user-defined types in a TypeSpec are names,
+// and a type with such a name may not exist. The text form (MarshalText) is CQL, which ParseType can parse.
 type TypeSpec struct {
 	// Kind is a native kind, List, Set, Map, Tuple, Vector, UDT, or Custom.
 	Kind cqltype.Kind
-	// Frozen is true if the type itself was written inside frozen<>.
+	// Frozen is true if the statement specified the type inside frozen<>.
 	Frozen bool
-	// Keyspace (empty if unspecified) and Name identify a UDT. Name is the class of a Custom type.
+	// Keyspace (empty if unspecified) and Name identify a UDT. For a Custom type, Name is the class.
 	Keyspace, Name string
 	Params         []*TypeSpec
 	// Dimension is the number of elements of a vector.
@@ -44,12 +44,12 @@ func (t *TypeSpec) String() string {
 // MarshalText returns the type as CQL text for ParseType.
 func (t *TypeSpec) MarshalText() ([]byte, error) {
 	return t.append(nil, func(name string) string {
-		// Always quoted, because a user-defined type may have the name of a native type.
+		// Names are always quoted, because a user-defined type may have the name of a native type.
 		return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
 	}), nil
 }
 
-// UnmarshalText parses a text like ParseType.
+// UnmarshalText parses a text in the same way as ParseType.
 func (t *TypeSpec) UnmarshalText(b []byte) error {
 	spec, err := ParseType(string(b))
 	if err != nil {
@@ -114,7 +114,7 @@ func (t *TypeSpec) Bind(keyspace string, types map[string]*cqltype.Type) (*cqlty
 	return t.bind(keyspace, types, false)
 }
 
-// bind implements Bind. within is true inside a frozen type. Nested collections need not be frozen there.
+// bind implements Bind. within is true inside a frozen type, where nested collections need not be frozen.
 func (t *TypeSpec) bind(keyspace string, types map[string]*cqltype.Type, within bool) (*cqltype.Type, error) {
 	if t == nil {
 		return nil, dberr.Invalidf("no type given")
@@ -226,7 +226,7 @@ func (t *TypeSpec) checkNested(inner *TypeSpec, frozen bool) error {
 }
 
 // ParseType parses the CQL text of a type, as written by MarshalText and cqltype.Type.String. ParseType does not
-// accept comments and is intended for stored texts. Types in client statements are parsed by the CQL parser.
+// accept comments. It is intended for stored texts. The CQL parser parses types in client statements.
 func ParseType(text string) (*TypeSpec, error) {
 	p := typeParser{text: text}
 	t := p.parse(0)

@@ -51,8 +51,8 @@ type DropType struct {
 	IfExists bool
 }
 
-// withType returns a keyspace that contains t instead of any type of the same name. All types and tables of the
-// keyspace use the new type. It also returns the names of the changed tables, sorted.
+// withType returns a keyspace that contains t. A type of the same name is replaced. All types and tables of the
+// keyspace use the new type. withType also returns the sorted names of the changed tables.
 func (k *Keyspace) withType(t *cqltype.Type) (*Keyspace, []string) {
 	next := *k
 	r := rebinder{old: k.Types, done: map[string]*cqltype.Type{t.Name: t}}
@@ -286,8 +286,8 @@ func (c *AlterType) add(udt *cqltype.Type, ks *Keyspace) error {
 }
 
 // checkKeys rejects a new field that is not allowed in primary keys. No field can be added to a type in a partition
-// key, because that would change the tokens of stored keys. A duration cannot be added to a type in a clustering
-// column, because durations are not ordered.
+// key, because the new field would change the tokens of stored keys. A duration cannot be added to a type in a
+// clustering column, because durations are not ordered.
 func (c *AlterType) checkKeys(ks *Keyspace, field *cqltype.Type) error {
 	uses := func(col *Column) bool { return col.Type.References(c.Keyspace, c.Name) }
 	var inKey []string
@@ -309,7 +309,7 @@ func (c *AlterType) checkKeys(ks *Keyspace, field *cqltype.Type) error {
 	return nil
 }
 
-// checkInitials rejects renaming the fields of a type that is used by the INITCOND of an aggregate.
+// checkInitials rejects a change that renames the fields of a type if an aggregate's INITCOND uses the type.
 func (c *AlterType) checkInitials(ks *Keyspace) error {
 	var users []string
 	for f := range ks.Scalars(true) {

@@ -20,7 +20,7 @@ func (ix *Index) SupportsANN(c *Column) bool { return c != nil && ix.Attached() 
 
 // Similarity returns the similarity function of a vector index.
 func (ix *Index) Similarity() vector.Similarity {
-	s, _ := vector.Parse(ix.Options[similarityOption]) // the default is cosine
+	s, _ := vector.Parse(ix.Options[similarityOption]) // the default is cosine similarity
 	return s
 }
 
@@ -76,9 +76,9 @@ func (s *Schema) HasLists() bool {
 	return false
 }
 
-// ListsOf returns the lists of a vector index for which entries are written, newest first. While searches examine all
-// rows, the last element contains no lists (see vector.Lists.None). If the vectors are static or key columns, entries
-// are not used to find rows, and ListsOf returns no lists.
+// ListsOf returns the lists of a vector index for which entries are written. The newest lists come first. While
+// searches examine all rows, the last element contains no lists (see vector.Lists.None). If the vectors are in a
+// static column or a key column, searches do not use entries, and ListsOf returns no lists.
 func (ix *Index) ListsOf(c *Column) Lists {
 	switch {
 	case !ix.SupportsANN(c) || c.Kind != Regular:
@@ -93,7 +93,7 @@ func (ix *Index) ListsOf(c *Column) Lists {
 // generation, the index must be rebuilt. The previous lists remain until the index has been rebuilt.
 type SetLists struct {
 	Stamp
-	// Index is the ID of the index. Before is the previous generation of the index's newest lists.
+	// Index is the ID of the index. Before is the previous generation of the newest lists of the index.
 	Index  uint32
 	Before uint32
 	Lists  Lists

@@ -25,10 +25,10 @@ type View struct {
 
 // ViewRelation is a relation of a view's WHERE clause.
 type ViewRelation struct {
-	// Columns are the names on the left side of the relation. If Multi is set, the names are a list in parentheses.
+	// Columns lists the names on the left side of the relation. If Multi is set, the names are in parentheses.
 	Columns []string `json:"columns"`
 	Multi   bool     `json:"multi,omitempty"`
-	// Rest is the text of the operator and the right side.
+	// Rest is the text of the operator and the right side of the relation.
 	Rest string `json:"rest"`
 	// NotNull means that the relation is IS NOT NULL.
 	NotNull bool `json:"not_null,omitempty"`
@@ -44,7 +44,7 @@ const viewOption = "view"
 // View returns the name of the view to which a hint index belongs.
 func (ix *Index) View() string { return ix.Options[viewOption] }
 
-// WhereText returns the WHERE clause as in system_schema.views.
+// WhereText returns the WHERE clause in the form of system_schema.views.
 func (v *View) WhereText() string {
 	texts := make([]string, len(v.Where))
 	for i, r := range v.Where {
@@ -72,7 +72,8 @@ func (k *Keyspace) ViewsOf(table string) []*Table {
 	return out
 }
 
-// Guarded returns the name of the table whose permissions apply to t: the base table of a view, or t itself.
+// Guarded returns the name of the table whose permissions apply to t. The result is the base table of a view, or t
+// itself.
 func (t *Table) Guarded() string {
 	if t.View != nil {
 		return t.View.Base
@@ -106,7 +107,7 @@ type CreateView struct {
 	// ID becomes the view's UUID, unless the property "id" specifies one.
 	ID                 UUID
 	BaseKeyspace, Base string
-	// Selected lists the selected columns, or is nil for *.
+	// Selected lists the selected columns. It is nil for *.
 	Selected                 []string
 	Where                    []ViewRelation
 	PartitionKey, Clustering []string
@@ -136,8 +137,8 @@ type DropView struct {
 	IfExists bool
 }
 
-// RenewViews changes only the revision of a table's views. Operations with earlier plans are rejected once the views'
-// partitions require the new revision.
+// RenewViews changes only the revision of a table's views. Once the views' partitions require the new revision,
+// operations with earlier plans are rejected.
 type RenewViews struct {
 	Stamp
 	Keyspace, Table string
@@ -269,7 +270,7 @@ func (c *CreateView) build(ks *Keyspace, base *Table) (*Table, error) {
 	return t, checkTableName(c.Keyspace, c.Name)
 }
 
-// columns returns the selected columns of the base table, by name.
+// columns returns the selected columns of the base table by name.
 func (c *CreateView) columns(base *Table) (map[string]*Column, error) {
 	out := map[string]*Column{}
 	if c.Selected == nil {
@@ -496,7 +497,7 @@ func (c *AlterTable) checkAlter(ks *Keyspace, t *Table) error {
 	return nil
 }
 
-// alterViews applies a change of a table to its views.
+// followMask gives a view's column the mask of the base table's column.
 func (c *AlterTable) alterViews(ks *Keyspace, t *Table) (*Keyspace, []Event, error) {
 	var events []Event
 	for _, old := range ks.ViewsOf(c.Name) {

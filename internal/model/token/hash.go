@@ -53,7 +53,8 @@ func Hash(key []byte) Token {
 	return Token(h1)
 }
 
-// signed combines up to 8 bytes, little-endian, each sign-extended before it is shifted into place.
+// signed combines up to 8 bytes in little-endian order. It sign-extends each byte before it shifts the byte into
+// place.
 func signed(tail []byte) uint64 {
 	var k uint64
 	for i, b := range tail {
@@ -71,7 +72,7 @@ func mix(k uint64) uint64 {
 }
 
 // AppendComponent appends one component of a composite partition key. A key with a single column consists only of the
-// value (see AppendKey). A component must not exceed 65535 bytes.
+// value of the column (see AppendKey). A component must not exceed 65535 bytes.
 func AppendComponent(dst, component []byte) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(component)))
 	dst = append(dst, component...)

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Range is a half-open interval of positions [Begin, Limit), in unsigned ring order (Token.Position). Range never
-// wraps around. A Limit of 0 is the end of the ring, and the zero Range is the whole ring. A Range is never empty.
+// Range is a half-open interval of positions [Begin, Limit) in unsigned ring order (Token.Position). Range never wraps
+// around. A Limit of 0 is the end of the ring, and the zero Range is the whole ring. A Range is never empty.
 type Range struct {
 	Begin, Limit uint64
 }
@@ -16,7 +16,7 @@ type Range struct {
 // Full is the whole ring.
 var Full = Range{}
 
-// Between returns the range of the tokens from begin to last, inclusive.
+// Between returns the range of all tokens from begin through last.
 func Between(begin, last Token) Range {
 	return Range{Begin: begin.Position(), Limit: last.Position() + 1}
 }
@@ -39,7 +39,7 @@ func (r Range) Contains(t Token) bool {
 	return p >= r.Begin && p <= r.last()
 }
 
-// Covers reports whether all of o is in r.
+// Covers reports whether r contains all of o.
 func (r Range) Covers(o Range) bool { return o.Begin >= r.Begin && o.last() <= r.last() }
 
 // Intersect returns the intersection of the ranges. ok is false if the intersection is empty.
@@ -50,8 +50,8 @@ func (r Range) Intersect(o Range) (common Range, ok bool) {
 	return Range{Begin: max(r.Begin, o.Begin), Limit: min(r.last(), o.last()) + 1}, true
 }
 
-// Divide divides the range into n pieces whose sizes differ by at most one position. Divide returns fewer pieces if
-// the range has fewer than n positions. For n < 2, it returns the range itself.
+// Divide divides the range into n pieces whose sizes differ by at most one position. If the range has fewer than n
+// positions, Divide returns fewer pieces. For n < 2, it returns the range itself.
 func (r Range) Divide(n int) []Range {
 	span := r.last() - r.Begin // one less than the number of positions, which may not fit in 64 bits
 	if n > 1 && uint64(n-1) > span {

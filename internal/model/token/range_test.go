@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawRange prefers the ends of the ring, because arithmetic can overflow there.
+// drawRange draws a range. It prefers the ends of the ring, where arithmetic can overflow.
 func drawRange(t *rapid.T, name string) Range {
 	position := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0, 3),
 		rapid.Uint64Range(math.MaxUint64-3, math.MaxUint64))
@@ -21,7 +21,8 @@ func drawRange(t *rapid.T, name string) Range {
 	return r
 }
 
-// TestDivide checks that the pieces of a range tile it in order, and that their sizes differ by at most one position.
+// TestDivide checks that the pieces of a range tile the range in order, and that their sizes differ by at most one
+// position.
 func TestDivide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRange(t, "range")

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package token implements the token ring: Cassandra's Murmur3 partitioner and arithmetic on token ranges.
+// Package token implements the token ring, which consists of Cassandra's Murmur3 partitioner and arithmetic on token
+// ranges.
 //
 // Guarantees:
 //
 //   - (TK1) Hash returns Cassandra's token for every key.
 //   - (TK2) Only Divide and String allocate.
 //
-// The package does not depend on tables or nodes. Start reading at Hash, then read Range.
+// The package does not depend on tables or nodes. Start reading at Hash, and continue with Range.
 package token
 
 import (
@@ -20,7 +21,7 @@ import (
 // token.
 type Token int64
 
-// These are the ends of the ring. Min is the hash of the empty key only. Cassandra does not store the empty key.
+// These are the ends of the ring. Min is the hash of only the empty key. Cassandra does not store the empty key.
 const (
 	Min Token = math.MinInt64
 	Max Token = math.MaxInt64
@@ -35,7 +36,7 @@ func AtPosition(p uint64) Token { return Token(p ^ 1<<63) }
 // Compare returns -1, 0, or 1.
 func (t Token) Compare(o Token) int { return cmp.Compare(t, o) }
 
-// String returns the token in decimal, as in system.local.
+// String returns the token in decimal, in the format of system.local.
 func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
 
 // Parse parses a token in decimal.

@@ -62,7 +62,7 @@ type Reason struct {
 // NewReason returns a reason with the current time as the start of the change.
 func NewReason(c Cause, now time.Time) *Reason { return &Reason{c, now.UnixMilli()} }
 
-// WithReason records the reason for a change of a partition's members. RecordVoters removes the reason once no member
+// WithReason records the reason for a change of a partition's members. RecordVoters removes the reason when no member
 // is joining or leaving. It returns s unchanged if the partition does not exist.
 func (s *Snapshot) WithReason(id PartitionID, r *Reason) *Snapshot {
 	p := s.Partition(id)

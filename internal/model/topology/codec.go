@@ -14,10 +14,10 @@ import (
 )
 
 // recordVersion is the version of the topology's encoding. The topology is stored as one header and one record per
-// partition, under the partition's ID. A change of one of a hundred thousand partitions therefore writes two small
-// records. Each record starts with the version. The header, every partition, and every replica set end with a list of
-// fields (see codec). Fields of a later build are preserved. The encoding of the whole topology starts with the same
-// version.
+// partition, under the partition's ID. A change to one partition therefore writes two small records, even if the
+// cluster has a hundred thousand partitions. Each record starts with the version. The header, every partition, and
+// every replica set end with a list of fields (see codec). Fields from a later build are preserved. The encoding of
+// the whole topology starts with the same version.
 const recordVersion = 3
 
 // ErrMalformed reports that bytes are not an encoded topology or part of an encoded topology.
@@ -57,9 +57,9 @@ func appendPosition(w *codec.Writer, table uint32, at Position) {
 	w.Bytes(at.Key)
 }
 
-// Assemble returns a topology from a header and partition records. Partitions of base without a record are kept, and a
-// nil record removes a partition. Only the new records are decoded. They are checked for consistency with the whole
-// topology.
+// Assemble returns a topology from a header and partition records. Partitions of base without a record are kept. A nil
+// record removes a partition. Assemble decodes only the new records. It checks that these records are consistent with
+// the whole topology.
 func Assemble(base *Snapshot, header []byte, records map[PartitionID][]byte) (*Snapshot, error) {
 	s := base.next()
 	r, err := open(header)
@@ -170,7 +170,7 @@ func appendSets(w *codec.Writer, sets []ReplicaSet) {
 	}
 }
 
-// Decode decodes the output of Append, and validates it.
+// Decode decodes and validates the output of Append.
 func Decode(src []byte) (*Snapshot, error) {
 	r, err := open(src)
 	if err != nil {
@@ -214,7 +214,7 @@ func (r *decoder) newer(what, unit string, has, newest uint64) {
 	r.Fail()
 }
 
-// end is like Reader.End, but returns the error that newer has recorded.
+// end works like Reader.End, but returns the error that newer has recorded.
 func (r *decoder) end() error {
 	err := r.End()
 	if r.refused != nil {
@@ -223,7 +223,7 @@ func (r *decoder) end() error {
 	return err
 }
 
-// fields reads a list of fields that this build does not know, and returns the encoded fields.
+// fields reads the list of fields that this build does not know, and returns the encoded fields.
 func (r *decoder) fields(what string) []byte {
 	kept, refused := r.KeepFields()
 	if refused != 0 {

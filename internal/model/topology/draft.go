@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// draft is the next version of a topology while it is being made. Only a draft changes; the Snapshot in it is immutable
-// once it has been returned. Partitions are shared with the previous version because they are immutable.
+// draft is a version of a topology that is being created. Only a draft changes. Its Snapshot is immutable once it has
+// been returned. The draft shares partitions with the previous version because partitions are immutable.
 type draft struct{ *Snapshot }
 
 // next returns a copy of the snapshot as the basis of a change.
@@ -25,7 +25,7 @@ func with(s *Snapshot, p *Partition) *Snapshot {
 	return out.Snapshot
 }
 
-// sets returns replica sets with a new replica on every node of the places.
+// sets returns replica sets with a new replica on each node of the places.
 func (d draft) sets(places []Place) []ReplicaSet {
 	out := make([]ReplicaSet, len(places))
 	for i, pl := range places {
@@ -41,7 +41,7 @@ func (d draft) sets(places []Place) []ReplicaSet {
 	return out
 }
 
-// put replaces the partition with the same ID, which has the same start.
+// put replaces the partition that has the same ID and the same start.
 func (d draft) put(p *Partition) {
 	if p.ID == MetaPartition {
 		d.meta = p
@@ -77,15 +77,15 @@ func (d draft) set(table uint32, list, gone, come []*Partition) {
 	}
 }
 
-// edit is the set of a table's partitions that are added and removed by records.
+// edit is the set of partitions of a table that records add and remove.
 type edit struct {
 	gone, come []*Partition
-	// touched holds indexes in the changed table: the index of each added partition, and the index of the partition
-	// that follows each removed partition.
+	// touched holds indexes into the changed table. It holds the index of each added partition, and the index of the
+	// partition after each removed partition.
 	touched []int
 }
 
-// edit changes a table without validation, so partitions may be duplicated or leave a gap.
+// edit changes a table without validation, so the table may then contain duplicate partitions or a gap.
 func (d draft) edit(table uint32, e *edit) {
 	byBegin := func(a, b *Partition) int {
 		return cmp.Or(a.Span.Begin.Compare(b.Span.Begin), cmp.Compare(a.ID, b.ID))

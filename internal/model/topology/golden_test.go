@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// TestStoredBytes pins the encoding of the topology's records, and of the whole topology. These bytes are stored on
+// TestStoredBytes pins the encoding of the topology's records and of the whole topology. These bytes are stored on
 // disk.
 func TestStoredBytes(t *testing.T) {
 	s := New()
@@ -60,9 +60,9 @@ func TestStoredBytes(t *testing.T) {
 	}
 }
 
-// TestMapOfLaterBuilds checks that this build preserves fields of later builds when it changes the topology. The test
-// checks fields of the topology, its partitions, and their replica sets. The test also checks that an unknown version
-// of the encoding is rejected as newer.
+// TestMapOfLaterBuilds checks that this build preserves fields from later builds when it changes the topology. The
+// test checks fields of the topology, its partitions, and their replica sets. The test also checks that an unknown
+// version of the encoding is rejected as newer.
 func TestMapOfLaterBuilds(t *testing.T) {
 	s, err := New().AddTable(2000, 1, places)
 	if err != nil {

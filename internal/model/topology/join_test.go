@@ -20,7 +20,7 @@ func merged(s *Snapshot, left, right PartitionID) (*Snapshot, error) {
 	return next.EndMerge(left, time.UnixMilli(1))
 }
 
-// allReady reports whether all replicas of a partition are frozen at an index.
+// allReady records that all replicas of a partition are frozen at a log index.
 func allReady(s *Snapshot, right PartitionID, frozen uint64) (*Snapshot, error) {
 	ids := []ReplicaID{0}
 	if p := s.Partition(right); len(p.Sets) > 0 {
@@ -38,8 +38,8 @@ func allReady(s *Snapshot, right PartitionID, frozen uint64) (*Snapshot, error) 
 	return s, nil
 }
 
-// TestJoin checks that a requested merge is either completed or canceled, and that the members and spans of both
-// partitions cannot change before that. The test also checks that the merge survives its encoding, and that the right
+// TestJoin checks that a requested merge is either completed or canceled. Until then, the members and spans of both
+// partitions must not change. The test also checks that the merge survives its encoding, and that the right
 // partition's ID is not reused.
 func TestJoin(t *testing.T) {
 	now := time.UnixMilli(77)

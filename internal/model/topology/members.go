@@ -8,9 +8,8 @@ import (
 )
 
 // A member goes through these states. AddMember adds it as Joining or Learner. RecordVoters makes it a Voter once it
-// votes. Mark requests its removal, and RecordVoters removes it once it does not vote. Only RecordVoters removes a
-// member, because only the leader of a partition knows which members vote. The initial members of a new table are
-// Voters.
+// votes. Mark requests its removal, and RecordVoters removes it when it no longer votes. Only RecordVoters removes a
+// member, because only the leader of a partition knows its voters. The initial members of a new table are Voters.
 
 // AddMember adds a new replica of a partition on a node. state must be Joining or Learner.
 func (s *Snapshot) AddMember(id PartitionID, region string, node NodeID, state MemberState) (*Snapshot, ReplicaID,
@@ -35,7 +34,7 @@ func (s *Snapshot) AddMember(id PartitionID, region string, node NodeID, state M
 	return out, replica, nil
 }
 
-// markable lists, for each state that Mark can set, the states in which a member can be before the change.
+// markable maps each state that Mark can set to the states from which a member can change to it.
 var markable = map[MemberState][]MemberState{
 	Leaving: {Voter, Joining, Learner},
 	Joining: {Learner, Leaving},
@@ -61,9 +60,9 @@ func (s *Snapshot) Mark(id PartitionID, replica ReplicaID, to MemberState) (*Sna
 	return nil, fmt.Errorf("partition %d has no replica %d", id, replica)
 }
 
-// RecordVoters records which replicas of a set are voters. Joining members that vote become voters, and leaving members
-// that do not vote are removed. voters are the voters of the Raft configuration of a confirmed leader that has applied
-// the log up to its own term. RecordVoters returns s itself if nothing changes.
+// RecordVoters records which replicas of a set are voters. Joining members that vote become voters, and leaving
+// members that do not vote are removed. voters lists the voters of the Raft configuration of a confirmed leader. The
+// leader must have applied the log up to its own term. If nothing changes, RecordVoters returns s itself.
 func (s *Snapshot) RecordVoters(id PartitionID, region string, voters []ReplicaID) (*Snapshot, error) {
 	if p := s.Partition(id); p != nil && p.pendingChange() != nil {
 		return s, nil // All members of the partition vote or learn, and they cannot change.

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMemberLife checks the transitions between the states of a member, and which transitions are rejected.
+// TestMemberLife checks the valid and the invalid transitions between the states of a member.
 func TestMemberLife(t *testing.T) {
 	s, err := New().AddTable(table, 2, places)
 	if err != nil {
@@ -77,7 +77,7 @@ func TestMemberLife(t *testing.T) {
 	}
 }
 
-// TestCutTable checks that pieces must tile the ring and must name each node at most once.
+// TestCutTable checks that pieces must tile the ring. Each piece must name each node at most once.
 func TestCutTable(t *testing.T) {
 	at := func(ring uint64) Position { return Position{Ring: ring} }
 	for _, bad := range [][]Piece{

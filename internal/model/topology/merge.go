@@ -11,8 +11,8 @@ import (
 )
 
 // PendingMerge is a recorded merge of two neighbors that has not ended. In the merge, Left takes over the span of
-// Right. The records of both partitions contain the merge. Their members and spans do not change before the merge has
-// ended.
+// Right. The records of both partitions contain the merge. The members and spans of the partitions do not change until
+// the merge has ended.
 type PendingMerge struct {
 	Left, Right PartitionID
 	Stage       MergeStage
@@ -26,7 +26,7 @@ type PendingMerge struct {
 }
 
 // MergeStage is the progress of a merge. Each transition is a compare-and-set of the topology, so a merge is either
-// executed or canceled.
+// completed or canceled.
 type MergeStage uint8
 
 // These are the stages of a merge. A merge in stage Freezing can be canceled. A canceled merge is in stage Unfreezing.
@@ -60,8 +60,8 @@ func (p *Partition) pendingChange() error {
 	return nil
 }
 
-// BeginMerge records the merge of a partition with its right neighbor. The members of both must be on the same nodes
-// and must not be changing.
+// BeginMerge records the merge of a partition with its right neighbor. The members of both partitions must be on the
+// same nodes and must not be changing.
 func (s *Snapshot) BeginMerge(left, right PartitionID, cause Cause, now time.Time) (*Snapshot, error) {
 	l, r := s.Partition(left), s.Partition(right)
 	switch {
@@ -131,8 +131,8 @@ func merging(s *Snapshot, id PartitionID) (l, r *Partition, err error) {
 	return s.Partition(p.Merge.Left), s.Partition(p.Merge.Right), nil
 }
 
-// MergeReady records that a replica of the right partition is frozen at a log index. After the last replica is ready,
-// the merge can no longer be canceled. It returns s itself if nothing changes.
+// MergeReady records that a replica of the right partition is frozen at a log index. When the last replica is ready,
+// the merge can no longer be canceled. If nothing changes, MergeReady returns s itself.
 func (s *Snapshot) MergeReady(right PartitionID, replica ReplicaID, frozen uint64, now time.Time) (*Snapshot,
 	error) {
 	l, r, err := merging(s, right)
@@ -169,7 +169,7 @@ func (j *PendingMerge) allReady(r *Partition) bool {
 	return true
 }
 
-// CancelMerge cancels a merge if this is still possible. Otherwise, it returns s itself.
+// CancelMerge cancels a merge if the merge can still be canceled. Otherwise, it returns s itself.
 func (s *Snapshot) CancelMerge(id PartitionID) (*Snapshot, error) {
 	l, _, err := merging(s, id)
 	if err != nil {
@@ -203,8 +203,8 @@ func (s *Snapshot) EndMergeCancel(id PartitionID, now time.Time) (*Snapshot, err
 	return out.Snapshot, nil
 }
 
-// EndMerge completes a merge that is in the left partition's log. The left partition gets the span of both partitions,
-// and an epoch that is one higher than the higher of their epochs.
+// EndMerge completes a merge that is in the left partition's log. The left partition gets the spans of both
+// partitions. Its new epoch is one higher than the higher of their epochs.
 func (s *Snapshot) EndMerge(left PartitionID, now time.Time) (*Snapshot, error) {
 	l, r, err := merging(s, left)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// PlacementPin fixes the nodes of a partition's voters until it expires, regardless of balance. It is set if an
+// PlacementPin fixes the nodes of a partition's voters until it expires, regardless of balance. A pin is set if an
 // operator has moved a replica, or if the partition will be merged with a neighbor.
 type PlacementPin struct {
 	// Each node holds one voter. Nodes lists the nodes in order of preference for the leader. A replica on another node
@@ -18,8 +18,9 @@ type PlacementPin struct {
 	Nodes []NodeID
 	// Until is the expiration time in milliseconds since 1970.
 	Until int64
-	// MergeWith is the neighbor to merge with once the replicas of both partitions are on the same nodes. It is 0 if no
-	// merge is planned. Cause is the reason for the merge. The neighbor has a matching pin.
+	// MergeWith is the neighbor with which the partition will merge once the replicas of both partitions are on the
+	// same nodes. MergeWith is 0 if no merge is planned. Cause is the reason for the merge. The neighbor has a
+	// matching pin.
 	MergeWith PartitionID
 	Cause     Cause
 }
@@ -27,7 +28,8 @@ type PlacementPin struct {
 // pinNodesMax is the maximum number of nodes in a pin.
 const pinNodesMax = 16
 
-// withoutMerge returns the pin that remains after an attempted merge. It returns nil if the pin was made for the merge.
+// withoutMerge returns the pin that remains after an attempted merge. If the pin was made for the merge, withoutMerge
+// returns nil.
 func (w *PlacementPin) withoutMerge() *PlacementPin {
 	if w == nil || w.MergeWith != 0 {
 		return nil

@@ -2,7 +2,8 @@
 
 package topology
 
-// Quorum returns the number of voters that must agree. More than half must agree, so that any two quorums overlap.
+// Quorum returns the number of voters that must agree. More than half of the voters must agree, so any two quorums
+// overlap.
 func Quorum(voters int) int { return voters/2 + 1 }
 
 // Votes reports whether a replica in this state may vote. A leaving replica votes until it is removed.

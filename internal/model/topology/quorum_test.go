@@ -4,8 +4,8 @@ package topology
 
 import "testing"
 
-// TestQuorum checks that any two quorums overlap, and that quorums with fewer members would not always overlap. The
-// test also checks that leaving members count toward a quorum, and that joining members do not.
+// TestQuorum checks that any two quorums overlap, and that quorums with fewer members would not always overlap.
+// Leaving members must count toward a quorum, and joining members must not count.
 func TestQuorum(t *testing.T) {
 	for n := 1; n <= 9; n++ {
 		if q := Quorum(n); 2*q <= n || 2*(q-1) > n {

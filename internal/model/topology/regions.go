@@ -3,7 +3,7 @@
 package topology
 
 // MetaSet returns the replica set of the meta partition, or nil in a topology without a meta partition. Its region is
-// the region of its voters. Nodes in other regions have learners in it.
+// the region of its voters. Nodes in other regions have learners in the set.
 func MetaSet(s *Snapshot) *ReplicaSet {
 	if s.meta == nil || len(s.meta.Sets) == 0 {
 		return nil

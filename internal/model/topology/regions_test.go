@@ -4,8 +4,8 @@ package topology
 
 import "testing"
 
-// TestSetsOfRegions checks that the replica set of a region, the replica set of a node, and the home set are found. The
-// home set need not be the first set, and the meta partition has one set for the nodes of all regions.
+// TestSetsOfRegions checks that the replica set of a region, the replica set of a node, and the home set are found.
+// The home set need not be the first set. The meta partition has one set for the nodes of all regions.
 func TestSetsOfRegions(t *testing.T) {
 	id := func(n byte) NodeID { return NodeID{n} }
 	eu, us := Place{"eu", []NodeID{id(5), id(6), id(7)}}, Place{"us", []NodeID{id(1), id(2), id(3)}}

@@ -12,9 +12,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/codec"
 )
 
-// PendingSplit is a recorded split that has not ended. The part of the partition that begins at At becomes the
+// PendingSplit is a recorded split that has not ended. The part of the partition that starts at At becomes the
 // partition Child. Each node with a replica of the partition gets a replica of Child. The members of the partition do
-// not change before the split has ended.
+// not change until the split has ended.
 type PendingSplit struct {
 	At    Position
 	Child PartitionID
@@ -25,7 +25,7 @@ type PendingSplit struct {
 	Canceled bool
 }
 
-// NextPartition is greater than the IDs of all partitions that the topology has ever contained. A partition with this
+// NextPartition is greater than the ID of every partition that the topology has ever contained. A partition with this
 // ID or a higher ID belongs to a newer topology.
 func (s *Snapshot) NextPartition() PartitionID { return s.nextPartition }
 
@@ -100,7 +100,7 @@ func (p *Partition) ChildSets() []ReplicaSet {
 }
 
 // EndSplit applies a pending split to the topology once the partition's log contains it. The partition keeps the
-// positions before the split point, and its child gets the remaining positions. Both get the next epoch.
+// positions before the split point, and its child gets the remaining positions. Both partitions get the next epoch.
 func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil || p.Split == nil {
@@ -121,7 +121,7 @@ func (s *Snapshot) EndSplit(id PartitionID, now time.Time) (*Snapshot, error) {
 }
 
 // CancelSplit requests the cancellation of a pending split. The split is canceled unless the partition's log already
-// contains it. It returns s itself if the cancellation has already been requested.
+// contains it. If the cancellation has already been requested, CancelSplit returns s itself.
 func (s *Snapshot) CancelSplit(id PartitionID) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	switch {
@@ -137,7 +137,7 @@ func (s *Snapshot) CancelSplit(id PartitionID) (*Snapshot, error) {
 }
 
 // EndSplitCancel ends a canceled split once the partition's log has reached the next epoch without a split. The IDs of
-// the child are not used again.
+// the child are not reused.
 func (s *Snapshot) EndSplitCancel(id PartitionID, now time.Time) (*Snapshot, error) {
 	p := s.byID.get(uint64(id))
 	if p == nil || p.Split == nil || !p.Split.Canceled {
@@ -152,12 +152,12 @@ func (s *Snapshot) EndSplitCancel(id PartitionID, now time.Time) (*Snapshot, err
 
 // These are the fields of a partition. The first two require feature level 2.
 const (
-	fieldSplit  = 1 // must be understood, because members must not change during the split
-	fieldParent = 2 // must be understood, because its replicas are not created from the topology
+	fieldSplit  = 1 // builds must understand this field, because members must not change during the split
+	fieldParent = 2 // builds must understand this field, because the replicas are not created from the topology
 	fieldSince  = 3
 	fieldReason = 4
 	fieldPin    = 5 // a build that does not know the field balances the partition
-	fieldMerge  = 6 // like fieldSplit; requires feature level 2
+	fieldMerge  = 6 // builds must understand this field; requires feature level 2
 	fieldLead   = 7 // a build that does not know the field chooses the leader by ring order
 	// partitionFields is the highest field number that this build knows.
 	partitionFields = fieldLead
@@ -205,7 +205,7 @@ func (p *Partition) appendFields(w *codec.Writer) {
 	w.EndFields()
 }
 
-// partitionFields reads the output of appendFields. Fields of a later build are preserved.
+// partitionFields reads the output of appendFields. Fields from a later build are preserved.
 func (r *decoder) partitionFields(p *Partition) {
 	var rest codec.Writer
 	for f := r.Field(0); f.Number != 0; f = r.Field(f.Number) {

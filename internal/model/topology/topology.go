@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topology maps data to replicas. It records which physical partition contains which part of a table, and which
-// replicas the partition has.
+// Package topology maps data to replicas. It records which physical partition contains which part of a table, and
+// which replicas the partition has.
 //
 // Guarantees:
 //
 //   - (TP1) A Snapshot is immutable. Every transition returns a new snapshot with a higher version.
-//   - (TP2) The partitions of a table tile its ring: every position belongs to exactly one partition.
+//   - (TP2) The partitions of a table tile its ring. Every position belongs to exactly one partition.
 //   - (TP3) Partition IDs and replica IDs are never reused.
-//   - (TP4) Functions used by requests (Locate, At, Partitions) do not allocate. A change copies no unchanged data
-//     except the list of its table.
+//   - (TP4) The functions that requests use (Locate, At, Partitions) do not allocate. A change does not copy unchanged
+//     data, except the list of its table.
 //   - (TP5) No two replicas of a partition are on the same node.
 //
-// The package does not know node addresses or loads, and makes no decisions. Start reading at Snapshot, then read
-// transitions.go.
+// The package does not depend on node addresses or loads, and it makes no decisions. Start reading at Snapshot, and
+// continue with transitions.go.
 package topology
 
 import (
@@ -32,7 +32,7 @@ type Position = keys.Position
 // At returns the position of a key with a token.
 func At(t token.Token, key []byte) Position { return keys.At(t, key) }
 
-// Span is the half-open interval [Begin, Limit) of a table's ring. The zero Limit is the end of the ring, so the zero
+// Span is the half-open interval [Begin, Limit) of a table's ring. A zero Limit is the end of the ring, so the zero
 // Span is the whole ring.
 type Span struct{ Begin, Limit Position }
 
@@ -59,8 +59,8 @@ func (s Span) Overlaps(o Span) bool {
 	return (s.Limit.IsZero() || o.Begin.Compare(s.Limit) < 0) && (o.Limit.IsZero() || s.Begin.Compare(o.Limit) < 0)
 }
 
-// Tokens returns the smallest token range that contains the span. The token ranges of neighbors overlap if their
-// boundary is between two keys of the same token.
+// Tokens returns the smallest token range that contains the span. If the boundary of two neighbors is between two keys
+// of the same token, their token ranges overlap.
 func (s Span) Tokens() token.Range {
 	limit := s.Limit.Ring
 	if s.Limit.Low != 0 || len(s.Limit.Key) > 0 {
@@ -69,7 +69,7 @@ func (s Span) Tokens() token.Range {
 	return token.Range{Begin: s.Begin.Ring, Limit: limit}
 }
 
-// Keys returns the span in the form used by the store.
+// Keys returns the span in the form that the store uses.
 func (s Span) Keys(table uint32) keys.Span {
 	return keys.Span{Table: table, Begin: s.Begin.Boundary(table), End: s.Limit.Boundary(table)}
 }
@@ -91,11 +91,11 @@ type ReplicaID uint64
 // NodeID is the ID stored in a node's data directory.
 type NodeID [16]byte
 
-// Short returns the node name shown to users, which consists of the first eight hexadecimal digits of the ID.
+// Short returns the node name that users see, which consists of the first eight hexadecimal digits of the ID.
 func (id NodeID) Short() string { return hex.EncodeToString(id[:4]) }
 
-// MetaPartition is the physical partition with the cluster metadata: schema, topology, and nodes. It does not belong to
-// a table's ring.
+// MetaPartition is the physical partition with the cluster metadata, which consists of the schema, the topology, and
+// the nodes. It does not belong to a table's ring.
 const MetaPartition PartitionID = 1 << 62
 
 // MetaTable represents the table of the meta partition. Its keys are not ordered like the keys of a table.
@@ -104,7 +104,7 @@ const MetaTable = keys.MetaID
 // MemberState is the state of a replica in its replica set.
 type MemberState uint8
 
-// These are the states of a replica. A Voter counts toward quorums. A Joining replica becomes a voter once it has
+// These are the states of a replica. A Voter counts toward quorums. A Joining replica becomes a voter when it has
 // caught up. A Leaving replica remains until enough other voters exist. A Learner has all data but does not count
 // toward quorums until its promotion is requested.
 const (
@@ -135,8 +135,8 @@ type Replica struct {
 type ReplicaSet struct {
 	Region   string
 	Replicas []Replica
-	// Leader is the leader at the time when the record was written, or 0 if the leader was not known. It is a hint,
-	// because replicas have more recent information.
+	// Leader was the leader when the record was written. It is 0 if the leader was unknown. It is a hint, because
+	// replicas have more recent information.
 	Leader ReplicaID
 
 	rest []byte // encoded fields that a later build has added
@@ -149,8 +149,8 @@ type Partition struct {
 	Span  Span
 	// Epoch is the number of changes of Span, counted from 1. A command contains the epoch that its sender expects.
 	Epoch uint64
-	// Level is the partition's feature level at its creation, or 0 in the topology of a standalone node. Its log may
-	// have raised the level.
+	// Level is the partition's feature level at its creation, or 0 in the topology of a standalone node. The log of
+	// the partition may have raised the level since then.
 	Level feature.Level
 	// Moves is the number of changes of the members since the partition was created.
 	Moves uint64
@@ -161,21 +161,21 @@ type Partition struct {
 	Split *PendingSplit
 	// Merge is the pending merge with a neighbor, or nil.
 	Merge *PendingMerge
-	// Parent is the partition from which this partition was split off, or 0 if it was created with its table. The
-	// replicas of a split-off partition are not created from the topology. They are created by an entry of the parent's
-	// log or by a snapshot.
+	// Parent is the partition from which this partition was split off. It is 0 if this partition was created with its
+	// table. The replicas of a split-off partition are not created from the topology. An entry of the parent's log, or
+	// a snapshot, creates them.
 	Parent PartitionID
-	// Since is the time of the last change of the span, in milliseconds since 1970, or 0 if it has never changed.
+	// Since is the time of the last change of the span in milliseconds since 1970, or 0 if the span has never changed.
 	Since int64
-	// Reason is the reason for a pending split or change of members. It is nil if no change is pending or no reason was
-	// recorded.
+	// Reason is the reason for a pending split or change of members. Reason is nil if no change is pending or no
+	// reason was recorded.
 	Reason *Reason
-	// Pin is a temporary placement of the replicas. It is nil if only balancing determines the placement. Both halves
-	// of a split inherit it.
+	// Pin is a temporary placement of the replicas. Pin is nil if only balancing determines the placement. Both halves
+	// of a split inherit the pin.
 	Pin *PlacementPin
-	// Lead is the node that should lead the partition if the node has a voter. It takes precedence over the nodes that
-	// placement prefers, and is used to balance load. It is zero if no node is preferred. Both halves of a split
-	// inherit it.
+	// Lead is the node that should lead the partition if it has a voter. Lead is used to balance load, and has
+	// precedence over the nodes that placement prefers. Lead is zero if no node is preferred. Both halves of a split
+	// inherit Lead.
 	Lead NodeID
 
 	rest []byte // has the same meaning as in ReplicaSet
@@ -191,8 +191,8 @@ func (p *Partition) Set(region string) *ReplicaSet {
 	return nil
 }
 
-// SetOn returns the replica set with a member on a node, or nil if no set has a member on that node. The members of one
-// set form a Raft group.
+// SetOn returns the replica set with a member on the given node, or nil if no set has such a member. The members of
+// one set form a Raft group.
 func (p *Partition) SetOn(node NodeID) *ReplicaSet {
 	for i := range p.Sets {
 		if p.Sets[i].On(node) != nil {
@@ -202,7 +202,7 @@ func (p *Partition) SetOn(node NodeID) *ReplicaSet {
 	return nil
 }
 
-// GroupSet returns the replica set to which the replicas on the nodes of a region belong, or nil if the partition has
+// GroupSet returns the replica set to which replicas on nodes of a region belong. It returns nil if the partition has
 // no replica set in the region. All replicas of the meta partition belong to one set.
 func (p *Partition) GroupSet(region string) *ReplicaSet {
 	if p.ID == MetaPartition && len(p.Sets) > 0 {
@@ -221,7 +221,7 @@ func (s *ReplicaSet) On(node NodeID) *Replica {
 	return nil
 }
 
-// Member returns the member with an ID, or nil if the set does not contain it.
+// Member returns the member with the given ID, or nil if the set does not contain the member.
 func (s *ReplicaSet) Member(id ReplicaID) *Replica {
 	for i := range s.Replicas {
 		if s.Replicas[i].ID == id {
@@ -242,8 +242,8 @@ func (s *ReplicaSet) Count(state MemberState) int {
 	return n
 }
 
-// Snapshot is one version of the topology. The next version shares all data with this version, except a few nodes of
-// the trees and the changed table's list of partitions. This list takes 8 bytes per partition.
+// Snapshot is one version of the topology. The next version shares all data with this version, except a few tree nodes
+// and the changed table's list of partitions. This list takes 8 bytes per partition.
 type Snapshot struct {
 	version       uint64
 	nextPartition PartitionID
@@ -256,13 +256,13 @@ type Snapshot struct {
 	rest          []byte // has the same meaning as in ReplicaSet
 }
 
-// New returns the empty topology, with version 1.
+// New returns an empty topology with version 1.
 func New() *Snapshot { return &Snapshot{version: 1, nextPartition: 1, nextReplica: 1} }
 
 // Version returns the version, which increases with every change.
 func (s *Snapshot) Version() uint64 { return s.version }
 
-// Level returns the feature level of the cluster, which all its nodes understand. It returns 0 for the topology of a
+// Level returns the feature level of the cluster, which all nodes support. It returns 0 for the topology of a
 // standalone node. New partitions start at this level. Existing partitions raise their levels through entries in their
 // logs.
 func (s *Snapshot) Level() feature.Level { return s.level }
@@ -276,7 +276,8 @@ func (s *Snapshot) Partitions(table uint32) []*Partition {
 	return nil
 }
 
-// Partition returns the partition with an ID, or nil if it does not exist. The meta partition is included.
+// Partition returns the partition with the given ID, or nil if the partition does not exist. The ID may be the ID of
+// the meta partition.
 func (s *Snapshot) Partition(id PartitionID) *Partition {
 	if id == MetaPartition {
 		return s.meta
@@ -287,8 +288,8 @@ func (s *Snapshot) Partition(id PartitionID) *Partition {
 // Meta returns the meta partition, or nil in a topology without a meta partition.
 func (s *Snapshot) Meta() *Partition { return s.meta }
 
-// All yields every partition. It yields the meta partition first, if the topology has one, followed by the partitions
-// of the tables in order.
+// All yields every partition. The meta partition, if it exists, is first. The partitions of the tables follow in
+// order.
 func (s *Snapshot) All() iter.Seq[*Partition] {
 	return func(yield func(*Partition) bool) {
 		if s.meta != nil && !yield(s.meta) {
@@ -305,8 +306,8 @@ func (s *Snapshot) All() iter.Seq[*Partition] {
 	}
 }
 
-// InMotion yields the partitions with a pending split, merge, or change of members. The components that request changes
-// limit the number of such partitions. Iterating is therefore cheap even in a large topology.
+// InMotion yields the partitions with a pending split, merge, or change of members. The components that request
+// changes limit the number of such partitions. Iteration is therefore cheap even in a large topology.
 func (s *Snapshot) InMotion() iter.Seq[*Partition] {
 	return func(yield func(*Partition) bool) {
 		if s.meta != nil && s.meta.inMotion() && !yield(s.meta) {
@@ -331,7 +332,7 @@ func (s *Snapshot) Changes(old *Snapshot) iter.Seq2[*Partition, *Partition] {
 	}
 }
 
-// Dropped returns the tables of old that are not in s.
+// Dropped returns the tables that are in old but not in s.
 func (s *Snapshot) Dropped(old *Snapshot) (tables []uint32) {
 	changes(old.tables, s.tables, func(table uint64, _, is *[]*Partition) bool {
 		if is == nil {

@@ -20,13 +20,13 @@ var places = []Place{{Region: "here", Nodes: []NodeID{{1}, {2}, {3}}}}
 
 func genKey(t *rapid.T, label string) (token.Token, []byte) {
 	key := rapid.SliceOfN(rapid.Byte(), 1, 3).Draw(t, label)
-	// With few tokens, several keys share a token, and boundaries are often between two keys of one token.
+	// With few tokens, several keys share a token, and boundaries are often between two keys of the same token.
 	return token.Token(rapid.Int64Range(-3, 3).Draw(t, label+" token") * (1 << 61)), key
 }
 
-// TestPartitionsTileTheRing makes random splits and merges. The test checks that the partitions of a table tile its
-// ring, and that IDs are used only once. The test also checks that the topology survives encoding, that Locate agrees
-// with a search of all spans, and that a change does not modify the previous snapshot.
+// TestPartitionsTileTheRing makes random splits and merges. It checks that the partitions of a table tile its ring,
+// and that IDs are used only once. It also checks that the topology survives encoding, that Locate agrees with a
+// search of all spans, and that a change does not modify the previous snapshot.
 func TestPartitionsTileTheRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := New().AddTable(table, rapid.IntRange(1, 9).Draw(t, "n"), places)
@@ -106,8 +106,8 @@ func TestPartitionsTileTheRing(t *testing.T) {
 	})
 }
 
-// TestWideRing splits a table on the wide ring between two positions with the same first half. The test checks that
-// the topology and the spans survive encoding.
+// TestWideRing splits a table on the wide ring between two positions with the same first half. The topology and the
+// spans must survive encoding.
 func TestWideRing(t *testing.T) {
 	const wide = table | keys.WideRing
 	s, err := New().AddTable(wide, 2, places)
@@ -138,8 +138,8 @@ func TestWideRing(t *testing.T) {
 	}
 }
 
-// TestTransitions checks that a new table is divided into equal shares. The test also checks that a split keeps the
-// left ID and the nodes, raises both epochs, and assigns new replica IDs.
+// TestTransitions checks that a new table is divided into equal shares. A split must keep the left ID and the nodes,
+// raise both epochs, and assign new replica IDs.
 func TestTransitions(t *testing.T) {
 	s, err := New().AddTable(table, 4, places)
 	if err != nil {

@@ -20,8 +20,8 @@ type Place struct {
 	Nodes  []NodeID
 }
 
-// WithLevel returns a topology with a higher feature level, or s itself if it already has the level. The level never
-// decreases.
+// WithLevel returns a topology with a higher feature level. If s already has the level, WithLevel returns s itself.
+// The level never decreases.
 func (s *Snapshot) WithLevel(level feature.Level) *Snapshot {
 	if level <= s.level {
 		return s

@@ -5,11 +5,11 @@ package topology
 import "math/bits"
 
 // tree is an immutable map from numbers to values. A change returns another tree that shares all nodes with the
-// original tree except one path of nodes. A node has 512 bytes, and a path has four nodes for up to a million
-// consecutive numbers. The zero tree is empty.
+// original tree, except one path of nodes. A node has 512 bytes. For up to a million consecutive numbers, a path has
+// four nodes. The zero tree is empty.
 type tree[V any] struct {
 	root   *treeNode[V]
-	height uint // number of levels above the lowest
+	height uint // number of levels above the lowest level
 	count  int
 }
 
@@ -18,7 +18,7 @@ const (
 	treeFan  = 1 << treeBits
 )
 
-// treeNode has children or, on the lowest level, values.
+// treeNode has children or, at the lowest level, values.
 type treeNode[V any] struct {
 	used     uint32 // one bit per occupied slot
 	children *[treeFan]*treeNode[V]
@@ -81,7 +81,7 @@ func (t tree[V]) with(id uint64, v *V) tree[V] {
 	return t
 }
 
-// set returns a copy of a node with a value set below it, or nil if the copy would be empty.
+// set returns a copy of a node in which a value below the node is set. It returns nil if the copy would be empty.
 func (n *treeNode[V]) set(level uint, id uint64, v *V) *treeNode[V] {
 	next := n.clone(level)
 	i := id >> (treeBits * level) % treeFan
@@ -106,8 +106,8 @@ func (t *tree[V]) all(yield func(uint64, *V) bool) {
 	changes(tree[V]{}, *t, func(id uint64, _, v *V) bool { return yield(id, v) })
 }
 
-// changes yields the numbers whose values differ between two trees, in ascending order, with both values. A missing
-// value is nil. Shared nodes are skipped.
+// changes yields the numbers whose values differ between two trees, with both values. The numbers are in ascending
+// order. A missing value is nil. Shared nodes are skipped.
 func changes[V any](a, b tree[V], yield func(id uint64, was, is *V) bool) {
 	for a.root != nil && a.height < b.height {
 		a.root, a.height = &treeNode[V]{used: 1, children: &[treeFan]*treeNode[V]{a.root}}, a.height+1

@@ -10,7 +10,7 @@ import (
 )
 
 // TestTree checks that a tree behaves like a map, and that changes do not affect the original tree. The test also
-// checks that the changes between any two trees are exactly their differences.
+// checks that the changes between any two trees equal the trees' differences.
 func TestTree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := rapid.OneOf(rapid.Uint64Range(0, 100), rapid.Uint64Range(0, 1<<20), rapid.Uint64())

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// validator checks parts of a topology. It remembers the replicas that it has seen, because a replica belongs to one
-// partition.
+// validator checks parts of a topology. It remembers the replicas that it has seen, because a replica can belong to
+// only one partition.
 type validator struct {
 	*Snapshot
 	replicas map[ReplicaID]PartitionID
@@ -39,8 +39,8 @@ func (s *Snapshot) Validate() error {
 	return v.members(s.meta)
 }
 
-// table validates a table. replicas holds the replicas of the previous tables. table adds the replicas of this table to
-// replicas.
+// table validates a table. replicas holds the replicas of the previously validated tables. table adds the replicas of
+// the table to replicas.
 func (v validator) table(table uint32) error {
 	ps := v.Partitions(table)
 	if len(ps) == 0 {
@@ -63,7 +63,8 @@ func (v validator) table(table uint32) error {
 	return nil
 }
 
-// partition validates a partition of a table, and checks that it starts where the previous partition ends.
+// partition validates a partition of a table, and checks that the partition starts at the end of the previous
+// partition.
 func (v validator) partition(table uint32, ps []*Partition, i int) error {
 	p, begin := ps[i], Position{}
 	if i > 0 {
@@ -188,7 +189,7 @@ func (v validator) edits(tables map[uint32]*edit, meta bool) error {
 	return nil
 }
 
-// edit validates the result of an edit of a valid table: the added partitions, and the partitions next to a
+// edit validates the result of an edit of a valid table. It checks the added partitions and the partitions next to a
 // change.
 func (v validator) edit(table uint32, e *edit) error {
 	ps := v.Partitions(table)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package trace collects the trace of one request. Each step of the request adds an event. The owner of the trace
-// stores the events where clients read them (system_traces). A request that is not traced costs one nil check per step.
+// stores the events in system_traces, where clients can read them. A request that is not traced costs one nil check
+// per step.
 package trace
 
 import (
@@ -16,7 +17,7 @@ type Event struct {
 	At       time.Time
 }
 
-// Trace collects the events of one request. A nil Trace discards events. It is safe for concurrent use.
+// Trace collects the events of one request. A nil Trace discards events. A Trace is safe for concurrent use.
 type Trace struct {
 	ID      [16]byte
 	Started time.Time
@@ -33,8 +34,8 @@ func New(id [16]byte, started time.Time) *Trace {
 	return &Trace{ID: id, Started: started, max: EventsMax}
 }
 
-// Add records a step. It does nothing on a nil Trace, so callers need no nil check. Callers that format text first
-// check for nil to avoid the cost of formatting.
+// Add records a step. Add does nothing on a nil Trace, so callers need no nil check. Callers that format text should
+// check for nil first to avoid the cost of formatting.
 func (t *Trace) Add(activity string) {
 	if t == nil {
 		return

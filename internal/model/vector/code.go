@@ -7,9 +7,9 @@ import (
 	"math"
 )
 
-// codeHead is the length of a code before the elements. A code is a compressed vector in an index entry. It consists of
-// one byte for each element and the size of the compression error. It contains no zero byte. The code represents the
-// image of the vector. For the cosine similarity, the image is the vector scaled to length 1.
+// codeHead is the length of a code before the elements. A code is a compressed vector in an index entry. It consists
+// of the size of the compression error and one byte for each element. A code contains no zero byte. The code
+// represents the image of the vector. For the cosine similarity, the image is the vector scaled to length 1.
 //
 //	scale  of one unit of the elements, a float of 5 bytes
 //	lost   the distance between image and code, rounded up
@@ -35,7 +35,8 @@ func readFloat(b []byte) float32 {
 		uint32(b[3]&low)<<7 | uint32(b[4]&low))
 }
 
-// image appends the image of a vector, which a code represents. The length of a vector is computed from exact products.
+// image appends the image of a vector, which a code represents. The computation of the length of a vector uses exact
+// products.
 func (s Similarity) image(dst, v []float32) []float32 {
 	if s != Cosine {
 		return append(dst, v...)
@@ -90,7 +91,7 @@ func appendCode(dst []byte, image []float32) []byte {
 	return dst
 }
 
-// roundUp is added to values that must not become too small due to rounding errors of floats.
+// roundUp is added to values that rounding errors of floats must not make too small.
 const roundUp = 1e-5
 
 // AppendVector appends the wire form of a vector.
@@ -109,7 +110,7 @@ func ReadVector(dst []float32, wire []byte) []float32 {
 	return dst
 }
 
-// weights is an image in a form that is multiplied with many codes. Its elements are integer multiples of a common
+// weights is an image in a form that can be multiplied with many codes. Its elements are integer multiples of a common
 // unit.
 type weights struct {
 	n    []int16
@@ -148,8 +149,8 @@ func (w *weights) dot(code []byte) int64 {
 	return sum + dotPlain(w.n[from:], code[from:]) - 128*w.sum
 }
 
-// dots sets each element of dst to the dot product of the weights and one of the concatenated codes. The codes must
-// consist only of their elements.
+// dots sets each element of dst to the dot product of the weights and one of the concatenated codes. Each code must
+// consist only of its elements.
 func (w *weights) dots(dst []int64, codes []byte) {
 	each := len(w.n)
 	for ; len(dst) >= 4; dst, codes = dst[4:], codes[4*each:] {

@@ -4,12 +4,12 @@ package vector
 
 import "math"
 
-// Codes holds codes in a layout in which a search target can be compared with many codes at the same time.
+// Codes holds codes in a layout in which many codes can be compared with a search target at the same time.
 type Codes struct {
 	heads []head
 	// elements holds the elements of all codes consecutively.
 	elements []byte
-	// lost is the maximum compression error of all codes. size is their maximum length.
+	// lost is the maximum compression error of the codes. size is their maximum length.
 	lost, size float64
 }
 
@@ -31,7 +31,7 @@ func (c *Codes) Add(entry []byte) {
 // Len returns the number of codes.
 func (c *Codes) Len() int { return len(c.heads) }
 
-// Size returns the memory of the codes, in bytes.
+// Size returns the memory that the codes use, in bytes.
 func (c *Codes) Size() int64 { return int64(12*cap(c.heads) + cap(c.elements)) }
 
 // Clone returns a copy without unused capacity.
@@ -52,14 +52,14 @@ func (c *Codes) AppendCode(dst []byte, i int) []byte {
 	return append(dst, c.elements[i*each:(i+1)*each]...)
 }
 
-// Hit is the index of a code in Codes, and the code's bound.
+// Hit is the index of a code in Codes and the code's bound.
 type Hit struct {
 	At    int
 	Bound float32
 }
 
-// Hits appends the codes whose bounds are at least least, in order. It examines the codes with indexes from first to
-// limit.
+// Hits appends, in order, the codes whose bounds are greater than or equal to least. It examines the codes with
+// indexes from first up to limit.
 func (s *Search) Hits(dst []Hit, c *Codes, first, limit int, least float32) []Hit {
 	var dots [distancesAtOnce]int64
 	cut, half := s.cut(c, least)
@@ -79,9 +79,9 @@ func (s *Search) Hits(dst []Hit, c *Codes, first, limit int, least float32) []Hi
 	return dst
 }
 
-// cut returns a threshold and the factor half. The bound of a code is below least if the dot product of the weights and
-// the code, minus half times the squared length of the code, is below the threshold. The threshold inverts
-// boundOfProduct, with the maximum slack of all codes.
+// cut returns a threshold and the factor half. Consider the dot product of the weights and a code, minus half times
+// the squared length of the code. If this value is below the threshold, the bound of the code is below least. The
+// computation inverts boundOfProduct with the maximum slack of all codes.
 func (s *Search) cut(c *Codes, least float32) (cut, half float64) {
 	const rounding = 1e-6
 	if s.lists.Similarity != Euclidean {

@@ -4,13 +4,13 @@ package vector
 
 import "golang.org/x/sys/cpu"
 
-// dotAVX2 implements dotPlain for n elements. n must be a multiple of 32 and must not exceed chunk.
+// dotAVX2 implements dotPlain for n elements. n must be a multiple of 32 and at most chunk.
 //
 //go:noescape
 func dotAVX2(w *int16, code *byte, n int) int32
 
 // dotFourAVX2 implements dotPlain for n elements of each of four codes, which are stride bytes apart. n must be a
-// multiple of 16 and must not exceed chunk.
+// multiple of 16 and at most chunk.
 //
 //go:noescape
 func dotFourAVX2(w *int16, codes *byte, stride, n int, out *[4]int32)

@@ -7,7 +7,8 @@ import (
 	"math"
 )
 
-// entryHead is the length of an index entry's value before the code. The value contains no zero byte and consists of:
+// entryHead is the length of an index entry's value before the code. The value contains no zero byte. It consists of
+// the following parts:
 //
 //	generation of the lists, modulo 255, plus 1
 //	list, two bytes of 255 values each
@@ -38,8 +39,8 @@ func (l *Lists) Of(entry []byte) bool {
 	return len(entry) == EntryLen(l.Dimension) && entry[0] == byte(l.Generation%255)+1
 }
 
-// Newer reports whether the value of an entry belongs to a generation after the generation of these lists. Generations
-// are compared modulo 255, because entries store them modulo 255.
+// Newer reports whether the value of an entry belongs to a later generation than the generation of these lists.
+// Entries store generations modulo 255, so generations are compared modulo 255.
 func (l *Lists) Newer(entry []byte) bool {
 	if len(entry) != EntryLen(l.Dimension) || entry[0] == 0 {
 		return false
@@ -72,7 +73,7 @@ type Search struct {
 	// order contains the lists in search order. searched is the number of lists that have been searched.
 	order    []ranked
 	searched int
-	// sorted means that all lists in order are sorted, instead of only the first lists.
+	// sorted means that all lists in order are sorted, and not only the first lists.
 	sorted bool
 	// square is the square of the length of the target.
 	square float64
@@ -87,10 +88,10 @@ func (l *Lists) NewSearch(target []float32) *Search {
 	return s
 }
 
-// These constants determine the first set of lists to search. Its size is between firstLeast and firstRoots times the
-// square root of the number of lists. A list belongs to the set if its center is near enough. The limit is firstFar
-// times the squared distance of the worst wanted vector found so far. The set is small if vectors form clusters, and
-// large otherwise.
+// These constants determine the first set of lists to search. The size of this set is between firstLeast and
+// firstRoots times the square root of the number of lists. A list belongs to the set if its center is near enough. The
+// maximum squared distance is firstFar times the squared distance of the worst wanted vector found so far. The set is
+// small if vectors form clusters, and large otherwise.
 const (
 	firstLeast = 16
 	firstRoots = 6
@@ -100,9 +101,9 @@ const (
 // firstSetMax returns the maximum size of the first set of lists.
 func (l *Lists) firstSetMax() int { return max(firstLeast, firstRoots*isqrt(l.Len())) }
 
-// Next returns the next lists to search, nearest first. Next returns no lists if all lists have been searched. The
-// first call returns the first set. TooFar may exclude the last lists of this set. Each later call doubles the number
-// of lists.
+// Next returns the next lists to search, with the nearest list first. If all lists have been searched, Next returns no
+// lists. The first call returns the first set. TooFar may exclude the last lists of this set. Each later call doubles
+// the number of lists.
 func (s *Search) Next() []int {
 	n := s.lists.firstSetMax()
 	if s.order == nil {
@@ -118,12 +119,12 @@ func (s *Search) Next() []int {
 	return next
 }
 
-// MarkSearched records that the first n lists returned by Next have been searched. n must be at least one.
+// MarkSearched records that the first n lists that Next returned have been searched. n must be at least one.
 func (s *Search) MarkSearched(n int) { s.searched += n }
 
-// TooFar reports whether list i of the lists returned by Next, and all lists after it, are too far away for the first
-// set. bound is the bound of the last wanted vector among the nearest vectors found so far. It is 0 or less if too few
-// vectors have been found.
+// TooFar reports whether list i of the lists that Next returned, and all later lists, are too far away for the first
+// set. bound is the bound of the last wanted vector among the nearest vectors found so far. bound is 0 or less if too
+// few vectors have been found.
 func (s *Search) TooFar(i int, bound float32) bool {
 	return s.searched == 0 && i >= firstLeast && bound > 0 &&
 		s.order[i].distance+s.distanceOffset() > firstFar*s.squaredDistanceAt(bound)
@@ -132,7 +133,7 @@ func (s *Search) TooFar(i int, bound float32) bool {
 // distanceOffset returns the amount that must be added to the distances of rank.
 func (s *Search) distanceOffset() float64 {
 	if s.lists.Similarity == DotProduct {
-		return float64(s.lists.MaxLength) * float64(s.lists.MaxLength) // the squared length of its image
+		return float64(s.lists.MaxLength) * float64(s.lists.MaxLength) // the squared length of the target's image
 	}
 	return s.square
 }
@@ -152,7 +153,8 @@ func (s *Search) squaredDistanceAt(bound float32) float64 {
 // EntryRange is the range [From, Limit) of entry values.
 type EntryRange struct{ From, Limit []byte }
 
-// EntryRange returns the range of the entries of a list whose rows are between two ring positions, inclusive.
+// EntryRange returns the range of the entries of a list whose rows are between two ring positions. Both positions are
+// included.
 func (s *Search) EntryRange(list int, begin, last uint64) EntryRange {
 	// No code starts with the byte after the limit (see appendFloat).
 	return EntryRange{s.lists.appendHead(nil, list, begin), append(s.lists.appendHead(nil, list, last), 0xff)}
@@ -161,11 +163,11 @@ func (s *Search) EntryRange(list int, begin, last uint64) EntryRange {
 // Of reports whether entry can be the value of an entry in the searched lists.
 func (s *Search) Of(entry []byte) bool { return s.lists.Of(entry) }
 
-// Bound returns an upper bound of the similarity between the target and the vector of an entry, as defined by
-// Similarity.Of.
+// Bound returns an upper bound of the similarity between the target and the vector of an entry. Similarity.Of defines
+// the similarity.
 func (s *Search) Bound(entry []byte) float32 { return s.bound(entry[entryHead:]) }
 
-// BoundOf returns the Bound of a vector's entry.
+// BoundOf returns the Bound of the entry of a vector.
 func (s *Search) BoundOf(v []float32) float32 {
 	return s.bound(s.CodeOf(v))
 }
@@ -203,7 +205,7 @@ func (s *Search) boundOfProduct(product int64, h *head) float32 {
 // Code returns the code in the value of an entry.
 func (s *Search) Code(entry []byte) []byte { return entry[entryHead:] }
 
-// CodeOf returns the code of a vector. The result is valid until the next call.
+// CodeOf returns the code of a vector. The result is valid until the next call of CodeOf.
 func (s *Search) CodeOf(v []float32) []byte {
 	s.image = s.lists.Similarity.image(s.image[:0], v)
 	s.code = appendCode(s.code[:0], s.image)

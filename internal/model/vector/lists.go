@@ -17,12 +17,12 @@ import (
 //
 // If Lists has no centers, all vectors belong to one list.
 type Lists struct {
-	// Generation is the number of the lists in the history of an index. Entries of different generations are stored
-	// separately. Generation 0 means that the index has no lists and its vectors have no entries.
+	// Generation counts the versions of an index's lists. Entries of different generations are stored separately. In
+	// generation 0, the index has no lists, and its vectors have no entries.
 	Generation uint32
 	Similarity Similarity
 	Dimension  int
-	// Rows is the estimated number of vectors in the table when the centers were computed.
+	// Rows is the estimated number of vectors in the table at the time when the centers were computed.
 	Rows int64
 	// MaxLength is the approximate maximum length of a vector for the dot product similarity. A search finds a vector
 	// by its direction and by the difference between its length and MaxLength.
@@ -31,7 +31,7 @@ type Lists struct {
 	// unit is the unit of the elements of all centers. The centers have the format of codes without their heads.
 	unit    float32
 	centers centers
-	// ends holds the ends of the groups, as list numbers. groupCenters holds the centers of the groups.
+	// ends holds, as list numbers, the ends of the groups. groupCenters holds the centers of the groups.
 	ends         []int
 	groupCenters centers
 	once         sync.Once
@@ -48,7 +48,7 @@ type centers struct {
 // NewLists returns the initial Lists of an index, which contain no lists.
 func NewLists(s Similarity, dimension int) *Lists { return &Lists{Similarity: s, Dimension: dimension} }
 
-// None reports whether vectors have no entries. A search must then examine the rows themselves.
+// None reports whether vectors have no entries. If vectors have no entries, a search must examine the rows.
 func (l *Lists) None() bool { return l.Generation == 0 }
 
 // Len returns the number of lists.
@@ -76,7 +76,7 @@ func (l *Lists) Assign(v []float32) int {
 	return l.assign(image)
 }
 
-// assign returns the list of an image. It is the list with the nearest center in the nearest groups.
+// assign returns the list of an image. In the nearest groups, it selects the list with the nearest center.
 func (l *Lists) assign(image []float32) int {
 	l.prepare()
 	w, lack := newWeights(image), l.missingLength(image)
@@ -117,10 +117,10 @@ func (l *Lists) begin(group int) int {
 
 func (l *Lists) center(i int) []byte { return l.centers.codes[i*l.Dimension : (i+1)*l.Dimension] }
 
-// distancesAtOnce is the number of distances computed per call.
+// distancesAtOnce is the maximum number of distances that one call computes.
 const distancesAtOnce = 128
 
-// distances returns the distances to consecutive centers, starting at from. It stops before limit, or when room is
+// distances returns the distances to consecutive centers. It starts at from. It stops before limit, or when room is
 // full. Each distance is squared, and the squared length of the image is subtracted from it.
 func (l *Lists) distances(room *[distancesAtOnce]float64, w *weights, lack float64, of *centers, from,
 	limit int) []float64 {
@@ -135,7 +135,7 @@ func (l *Lists) distances(room *[distancesAtOnce]float64, w *weights, lack float
 	return out
 }
 
-// prepare computes derived data that is not stored.
+// prepare computes the derived data, which is not stored.
 func (l *Lists) prepare() {
 	l.once.Do(func() {
 		for i := range l.centers.missing {
@@ -168,7 +168,8 @@ func (l *Lists) square(centre []byte, lack float32) float64 {
 	return float64(float64(l.unit)*float64(l.unit)*float64(sum)) + float64(float64(lack)*float64(lack))
 }
 
-// ranked is a list or a group, with the distance between its center and the target as computed by distances.
+// ranked is a list or a group, with the distance between its center and the target. The distance has the form that
+// distances returns.
 type ranked struct {
 	list     int
 	distance float64
@@ -176,8 +177,8 @@ type ranked struct {
 
 func compareRanked(a, b ranked) int { return cmp.Compare(a.distance, b.distance) }
 
-// rank returns all lists, partially sorted. The first lists, whose centers are nearest to the target, are sorted. The
-// other lists follow in any order.
+// rank returns all lists, partially sorted. The first lists, whose centers are nearest to the target, are sorted by
+// distance. The other lists follow in any order.
 func (l *Lists) rank(w *weights, first int) []ranked {
 	if len(l.centers.missing) == 0 {
 		return []ranked{{}}

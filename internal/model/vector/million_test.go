@@ -28,9 +28,9 @@ func used() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// TestMany measures the processor time and recall of lists with very many vectors. The test measures computing the
-// centers, assigning a vector, ranking the lists, and comparing packed codes. The test reports the recall for several
-// numbers of searched lists, and for the number that a search chooses.
+// TestMany measures the processor time and recall of lists with very many vectors. The test measures four operations:
+// computing the centers, assigning a vector, ranking the lists, and comparing packed codes. The test reports the
+// recall for several numbers of searched lists, and for the number that a search chooses.
 func TestMany(t *testing.T) {
 	if *vectors == 0 {
 		t.Skip("measures for minutes: -vectors 1000000")

@@ -11,7 +11,7 @@ import (
 // Similarity is a measure of the similarity of two vectors.
 type Similarity uint8
 
-// These are the similarities. The option similarity_function contains their names.
+// These are the similarities. The option similarity_function specifies a similarity by its name.
 const (
 	Cosine Similarity = iota
 	DotProduct
@@ -23,7 +23,8 @@ var similarityNames = [...]string{"cosine", "dot_product", "euclidean"}
 // String returns the name in lower case.
 func (s Similarity) String() string { return similarityNames[s] }
 
-// Parse returns the similarity with the given name, in any case. ok is false if the name is unknown.
+// Parse returns the similarity with the given name. The case of the name does not matter. ok is false if the name is
+// unknown.
 func Parse(name string) (s Similarity, ok bool) {
 	for i, known := range similarityNames {
 		if strings.EqualFold(name, known) {

@@ -22,14 +22,15 @@ const (
 	refineRounds = 4
 )
 
-// ListsFor returns the desired number of lists for the given number of vectors. It is 1 if the vectors need no lists.
+// ListsFor returns the desired number of lists for the given number of vectors. If the vectors need no lists, the
+// number is 1.
 func ListsFor(rows int64, dimension int) int {
 	n := min(rows/listRows, ListsMax, int64(CentersBytes/max(1, dimension)))
 	return int(max(1, n))
 }
 
 // Train computes lists for the given number of vectors from a sample of the vectors. Similarity.Check must accept
-// every sample vector. The result has the generation after the generation of l.
+// every sample vector. The generation of the result is the generation after l.Generation.
 func (l *Lists) Train(sample [][]float32, rows int64) *Lists {
 	out := &Lists{Generation: l.Generation + 1, Similarity: l.Similarity, Dimension: l.Dimension, Rows: rows}
 	n := min(ListsFor(rows, l.Dimension), len(sample)/4)
@@ -54,8 +55,8 @@ func (l *Lists) Train(sample [][]float32, rows int64) *Lists {
 // trainer computes centers by k-means. It is deterministic.
 type trainer struct{ rnd *rand.Rand }
 
-// lists computes n centers. It first computes a few centers from some of the points, and then further centers from the
-// points assigned to each of these centers.
+// lists computes n centers. It first computes a few centers from some of the points. It then computes more centers
+// from the points assigned to each of these centers.
 func (t *trainer) lists(out *Lists, points [][]float32, n int) {
 	coarse := t.computeCenters(t.sample(points, 200*isqrt(n)), isqrt(n))
 	parts := make([][][]float32, len(coarse))
@@ -82,8 +83,8 @@ func (t *trainer) lists(out *Lists, points [][]float32, n int) {
 	}
 }
 
-// refine moves centers to the mean of the points assigned to them. Points may come from groups other than the group in
-// which the center was computed. Each center remains in its group.
+// refine moves centers to the mean of the points assigned to them. Such points may come from groups other than the
+// center's group. Each center remains in its group.
 func (l *Lists) refine(points, fine [][]float32) {
 	sums, counts := make([][]float64, len(fine)), make([]int, len(fine))
 	for _, p := range points {
@@ -191,7 +192,7 @@ func closest(p []float32, centres [][]float32, squares []float32) int {
 	return best
 }
 
-// fastDot is like dot, but with an order of operations that allows instruction-level parallelism.
+// fastDot works like dot, but uses an order of operations that allows instruction-level parallelism.
 func fastDot(a, b []float32) float32 {
 	var s, t, u, v float32
 	for len(a) >= 4 && len(b) >= 4 {

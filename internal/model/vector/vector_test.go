@@ -33,7 +33,7 @@ func clouds(rnd *rand.Rand, n, dimension, middles int, spread float32) [][]float
 }
 
 // found returns the result of a search by entries. found reads rows in the order of their bounds until no entry can
-// lead to a nearer row. looked is the number of examined entries, and read is the number of rows read.
+// lead to a nearer row. looked is the number of examined entries. read is the number of rows read.
 func found(l *Lists, entries map[int][]int, codes [][]byte, all [][]float32, target []float32, limit int) (
 	best []float32, looked, read int) {
 	s := l.NewSearch(target)
@@ -119,7 +119,7 @@ func TestEntriesStay(t *testing.T) {
 	const dimension, lists, each = 33, 700, 31
 	for similarity, want := range []uint32{0xb4cde299, 0x799fba3c, 0x48c86d7d} {
 		rnd := rand.New(rand.NewPCG(9, 9))
-		draw := func() []float32 { // exact on any machine, without rounding
+		draw := func() []float32 { // exact on any machine, because no rounding occurs
 			v := make([]float32, dimension+1)
 			for i := range v {
 				v[i] = float32(rnd.IntN(2001)-1000) / 256
@@ -145,9 +145,9 @@ func TestEntriesStay(t *testing.T) {
 	}
 }
 
-// TestHits checks that comparing many codes at the same time finds exactly the codes with sufficient bounds. The test
-// also checks the bounds of these codes. The codes include codes of vectors of very different lengths, and of vectors
-// whose distances are not numbers.
+// TestHits checks that the comparison of many codes at the same time finds exactly the codes with sufficient bounds.
+// The test also checks the bounds of these codes. The codes include codes of vectors with very different lengths, and
+// of vectors whose distances are not numbers.
 func TestHits(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(4, 4))
 	for round := range 300 {
@@ -194,7 +194,7 @@ func TestHits(t *testing.T) {
 }
 
 // TestRecall compares searches by entries with searches of all vectors, for each similarity. The recall must be at
-// least 95% although few rows are read. Without centers, the recall must be 100%.
+// least 95%, although the search reads few rows. Without centers, the recall must be 100%.
 func TestRecall(t *testing.T) {
 	const rows, dimension, limit, searches = 20_000, 32, 10, 50
 	for similarity := range Euclidean + 1 {
@@ -242,7 +242,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// TestNewer checks that only entries of later generations count as newer, across the cycle of stored generations.
+// TestNewer checks that only entries of later generations are newer, even if the stored generations wrap around.
 func TestNewer(t *testing.T) {
 	v := []float32{1, 2, 3, 4}
 	of := func(generation uint32) *Lists {

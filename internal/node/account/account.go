@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package account serves clients that authenticate with the keys of the account: REST clients, and CQL clients of Azure
-// Cosmos DB.
+// Package account serves clients that authenticate with the keys of the account. These clients are REST clients and
+// CQL clients of Azure Cosmos DB.
 package account
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
-// drainTimeout is the maximum time that Close waits for requests in flight.
+// drainTimeout is the maximum time for which Close waits for requests in flight.
 const drainTimeout = 10 * time.Second
 
 // Options holds the parts of a node that serve its account.
@@ -41,7 +41,7 @@ type Options struct {
 	Containers *container.Engine
 	Scripts    *script.Service
 	TLS        *tls.Config
-	// Audit is nil without an audit log. Logins is notified of the login attempts of CQL clients.
+	// Audit is nil if the audit log is disabled. Logins is notified of the login attempts of CQL clients.
 	Audit  *audit.Log
 	Logins login.Observer
 	Clock  sched.Clock
@@ -52,12 +52,12 @@ type Options struct {
 type Server struct {
 	opts Options
 	keys *rest.Keyring
-	// REST is nil if the REST API is off. Logins is nil if CQL clients cannot authenticate with a key.
+	// REST is nil if the REST API is disabled. Logins is nil if CQL clients cannot authenticate with a key.
 	REST   *rest.Server
 	Logins *login.Account
 }
 
-// New returns a Server, which accepts no clients until Start is called.
+// New returns a Server. The server accepts no clients until Start is called.
 func New(o Options) *Server {
 	s := &Server{opts: o, keys: rest.NewKeyring(o.Metadata, &o.Node.REST)}
 	if o.Listeners.Account != nil {
@@ -84,7 +84,7 @@ func New(o Options) *Server {
 // Keys returns the current keys.
 func (s *Server) Keys() *rest.Keys { return s.keys.Keys() }
 
-// Admit reports whether the admission control of CQL admits a request over REST.
+// Admit reports whether CQL's admission control admits a REST request.
 func (s *Server) Admit(who fairshare.Principal) (done func(), ok bool) {
 	return s.opts.CQL.Guest(who, 5*ru.Unit)
 }
@@ -96,8 +96,8 @@ func (s *Server) loginKeys() []login.Key {
 		{Name: access.ReadOnlyKey, Secret: k.ReadOnly}}
 }
 
-// Start serves clients until the node stops. It generates missing keys. A standalone node generates them before the
-// first client, and a cluster generates them in the background.
+// Start serves clients until the node stops. It generates missing keys. A standalone node generates the keys before
+// the first client connects. A cluster generates them in the background.
 func (s *Server) Start(life *lifecycle.Lifecycle, standalone bool) error {
 	if s.REST == nil && s.Logins == nil {
 		return nil

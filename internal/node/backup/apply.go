@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// restoreMutationBytes is the size in bytes above which the rows of a logical partition are divided into several
+	// restoreMutationBytes is the size, in bytes, above which the rows of a logical partition are divided into several
 	// mutations.
 	restoreMutationBytes = 256 << 10
-	// restoreConcurrency is the maximum number of mutations of a file in flight.
+	// restoreConcurrency is the maximum number of mutations of a file that are in flight.
 	restoreConcurrency = 32
-	// restoreRetryLimit is the maximum time during which a mutation is retried. restoreRetryPause is the pause between
-	// attempts.
+	// restoreRetryLimit is the maximum time for which a mutation is retried. restoreRetryPause is the pause between
+	// two attempts.
 	restoreRetryLimit = 30 * time.Second
 	restoreRetryPause = 50 * time.Millisecond
 )
@@ -66,7 +66,7 @@ func (r *Restorer) WriteRows(ctx context.Context, table uint32, plain []byte) er
 	return err
 }
 
-// rowWriter writes a bounded number of mutations concurrently.
+// rowWriter writes mutations concurrently. The number of mutations in flight is limited.
 type rowWriter struct {
 	r      *Restorer
 	slots  chan struct{}
@@ -105,14 +105,14 @@ func (w *rowWriter) wait() error {
 	}
 }
 
-// parsedRecord is a record of a backup as an operation.
+// parsedRecord is a record of a backup in the form of an operation.
 type parsedRecord struct {
 	keys.Parts
 	op command.Op
 }
 
-// eachRow calls fn for the rows and deletions in a file. It skips data that only the original cluster can use: dedupe
-// records and the change log.
+// eachRow calls fn for the rows and deletions in a file. It skips dedupe records and the change log, which only the
+// original cluster can use.
 func eachRow(table uint32, plain []byte, fn func(p *parsedRecord) error) error {
 	whole := binary.BigEndian.AppendUint32(nil, table)
 	return archive.EachRecord(plain, func(key, value []byte) error {
@@ -134,7 +134,7 @@ func eachRow(table uint32, plain []byte, fn func(p *parsedRecord) error) error {
 	})
 }
 
-// writable returns an error if a row's format requires a higher feature level.
+// writable returns an error if the format of a row requires a higher feature level.
 func writable(level feature.Level, operand []byte) error {
 	if row.HasLifetime(operand) && level < feature.Lifetimes {
 		return fmt.Errorf("cannot restore items with lifetimes: they require feature level %d, but the cluster has %d. "+
@@ -143,9 +143,9 @@ func writable(level feature.Level, operand []byte) error {
 	return nil
 }
 
-// writeWithIndexes applies a mutation with the entries of the table's current indexes, because a client may create an
-// index during a restore. writeWithIndexes retries the mutation if a retry may succeed. Applying the mutation twice has
-// no further effect.
+// writeWithIndexes applies a mutation with the entries of the table's current indexes. A client may create an index
+// during a restore. writeWithIndexes retries the mutation if a retry may succeed. A second application of the mutation
+// has no further effect.
 func (r *Restorer) writeWithIndexes(ctx context.Context, m *command.Mutation) error {
 	ctx, cancel := context.WithTimeout(ctx, restoreRetryLimit)
 	defer cancel()

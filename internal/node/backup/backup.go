@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package backup serves the requests of the backup and restore tools. Server takes consistent snapshots of the whole
-// cluster, and returns their files and later changes. Restorer creates the tables of a backup and writes their rows.
+// cluster. It returns the files of the snapshots and later changes. Restorer creates the tables of a backup and writes
+// their rows.
 //
-// The tools send requests to any node. Package archive defines the bodies and responses. Start reading at
-// Service.Execute.
+// The tools can send their requests to any node. Package archive defines the bodies of requests and responses. Start
+// reading at Service.Execute.
 package backup
 
 import (
@@ -47,31 +48,31 @@ func (s *Service) Execute(ctx context.Context, what string, body []byte) ([]byte
 	return s.server.Execute(ctx, strings.TrimPrefix(what, "backup/"), body)
 }
 
-// backupCall sends a backup request to a node. The response depends on its Op.
+// backupCall sends a backup request to a node. The response depends on the Op of the request.
 var backupCall = rpc.Declare[nodeRequest, rpc.Bytes](rpc.Spec{Name: "backup", Since: 6, Timeout: time.Minute})
 
 // nodeRequest is a backup request between nodes.
 type nodeRequest struct {
 	// Op is begin, seal, drop, page, or entries.
 	Op string `json:"op"`
-	// Mark makes the node keep the changes that are applied after begin for some time.
+	// Mark makes the node keep, for some time, the changes that are applied after begin.
 	Mark bool `json:"mark,omitempty"`
 	archive.FileRequest
 }
 
 // Identity identifies the data in a backup.
 type Identity struct {
-	// Cluster is the ID of the cluster. A standalone node uses its own ID.
+	// Cluster is the ID of the cluster. For a standalone node, it is the ID of the node.
 	Cluster [16]byte
 	Node    topology.NodeID
-	// Process identifies this process on a standalone node, because a later process may reuse the log positions of lost
-	// entries. It is empty in a cluster, which keeps applied entries.
+	// Process identifies this process of a standalone node. A later process may reuse the log positions of lost
+	// entries. Process is empty in a cluster, which keeps applied entries.
 	Process string
 	// Software is the version of this build.
 	Software string
 }
 
-// Server serves the requests of the backup tool, and the backup requests of other nodes. Set its exported fields before
+// Server serves the requests of the backup tool and the backup requests of other nodes. Set its exported fields before
 // use.
 type Server struct {
 	Identity Identity
@@ -93,7 +94,7 @@ func (s *Server) Register(server *rpc.Server) { clusterquery.Handle(server, back
 // Close drops all snapshots.
 func (s *Server) Close() error { return s.snapshots.Close() }
 
-// Execute executes a request of the backup tool: begin, mark, page, entries, or drop.
+// Execute executes a request of the backup tool. The request is begin, mark, page, entries, or drop.
 func (s *Server) Execute(ctx context.Context, what string, body []byte) ([]byte, error) {
 	var request archive.FileRequest
 	if len(body) > 0 {
@@ -132,7 +133,7 @@ func parseNodeID(text string) (id topology.NodeID, ok bool) {
 	return topology.NodeID(b), true
 }
 
-// request sends a backup request to a node, possibly this one.
+// request sends a backup request to a node. The node may be this node.
 func (s *Server) request(ctx context.Context, node topology.NodeID, w *nodeRequest) ([]byte, error) {
 	if node == s.Identity.Node {
 		return s.serve(ctx, *w)
@@ -140,11 +141,11 @@ func (s *Server) request(ctx context.Context, node topology.NodeID, w *nodeReque
 	return clusterquery.Query(ctx, s.Queries, node, backupCall, *w)
 }
 
-// serve serves a backup request of another node.
+// serve serves a backup request from another node.
 func (s *Server) serve(ctx context.Context, w nodeRequest) (rpc.Bytes, error) {
 	switch w.Op {
 	case "begin":
-		if w.Mark { // registered before the snapshot, to include every later change
+		if w.Mark { // registered before the snapshot, which therefore misses no later change
 			s.Changes.KeepAlive()
 		}
 		parts, err := s.snapshots.Begin(ctx, w.ID, s.Host.Replicas())
@@ -165,9 +166,9 @@ func (s *Server) serve(ctx context.Context, w nodeRequest) (rpc.Bytes, error) {
 	return nil, fmt.Errorf("unknown backup request %q: this node runs an older version", w.Op)
 }
 
-// requestAll sends a request to all nodes in parallel and returns the first error. It calls take with one response at a
-// time. After an error, it does not wait for the other nodes, except to drop a snapshot. While a snapshot is being
-// taken, writers wait.
+// requestAll sends a request to all nodes in parallel and returns the first error. It calls take with one response at
+// a time. After an error, it does not wait for the other nodes, unless the request drops a snapshot. Writers wait
+// while a snapshot is being taken.
 func (s *Server) requestAll(ctx context.Context, w *nodeRequest,
 	take func(node topology.NodeID, response []byte) error) error {
 	ctx, cancel := context.WithTimeout(ctx, snapshotset.PauseMax)
@@ -199,5 +200,5 @@ func (s *Server) requestAll(ctx context.Context, w *nodeRequest,
 func (s *Server) dropSnapshot(ctx context.Context, id string) {
 	drop := &nodeRequest{Op: "drop", FileRequest: archive.FileRequest{ID: id}}
 	_ = s.requestAll(context.WithoutCancel(ctx), drop, nil)
-	// A node that misses the request drops the snapshot after a period without reads.
+	// A node that does not receive the request drops the snapshot after a period without reads.
 }

@@ -39,14 +39,14 @@ type Restorer struct {
 	restoring atomic.Pointer[restoringTables]
 }
 
-// restoringTables holds the names of the settings of tables that are being restored in one metadata state.
+// restoringTables holds, for one metadata state, the names of the settings of tables that are being restored.
 type restoringTables struct {
 	of    *meta.State
 	names map[string]bool
 }
 
-// Restoring reports whether a table is being restored from a backup. If no table is being restored, the check compares
-// two pointers.
+// Restoring reports whether a table is being restored from a backup. If no table is being restored, the check only
+// compares two pointers.
 func (r *Restorer) Restoring(t *schema.Table) bool {
 	state, known := r.Metadata.State(), r.restoring.Load()
 	if known == nil || known.of != state {
@@ -56,7 +56,7 @@ func (r *Restorer) Restoring(t *schema.Table) bool {
 	return len(known.names) > 0 && known.names[meta.RestoreSetting(t.Keyspace, t.Name)]
 }
 
-// Execute executes a request of the restore tool: tables, rows, batches, or end.
+// Execute executes a request of the restore tool. The request is tables, rows, batches, or end.
 func (r *Restorer) Execute(ctx context.Context, what string, body []byte) ([]byte, error) {
 	switch what {
 	case "rows", "batches":
@@ -117,8 +117,8 @@ func restored(t *archive.RestoredTable) schema.Restored {
 		ID: schema.UUID(uuid.New())}
 }
 
-// CreateTables creates missing tables and returns all tables with their IDs. An existing table is accepted only if an
-// earlier restore from the same backup has created it.
+// CreateTables creates missing tables and returns all tables with their IDs. It accepts an existing table only if an
+// earlier restore from the same backup has created the table.
 func (r *Restorer) CreateTables(ctx context.Context, from *meta.State, o *archive.Restore) ([]archive.RestoredTable,
 	error) {
 	now, err := r.Metadata.ReadBarrier(ctx)
@@ -137,7 +137,7 @@ func (r *Restorer) CreateTables(ctx context.Context, from *meta.State, o *archiv
 				t.NewKeyspace, t.NewName)
 		}
 	}
-	// The settings are written first. Without its setting, a table would look like a table of a client.
+	// The settings must be written first. Without its setting, a restored table would look like a client's table.
 	_, err = r.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
 		for i := range o.Tables {
 			s = s.WithSetting(settingOf(&o.Tables[i]), o.Backup)
@@ -211,7 +211,7 @@ func (r *Restorer) Finish(ctx context.Context, from *meta.State, o *archive.Rest
 	return err
 }
 
-// uniquePause is the pause between two checks of whether the indexes of unique keys are complete.
+// uniquePause is the pause between two checks for complete indexes of unique keys.
 const uniquePause = 50 * time.Millisecond
 
 // awaitUnique waits until the indexes of the unique keys of restored containers are complete. Until then, two items

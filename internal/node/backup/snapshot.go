@@ -19,11 +19,11 @@ import (
 )
 
 // retries configures the attempts to take a consistent snapshot. A backup may wait a long time, but a mark of an
-// archive must complete within its second.
+// archive must complete within the second of the mark.
 type retries struct {
 	tries int
 	pause time.Duration
-	// within is the maximum time after the start at which another attempt may begin.
+	// within is the maximum time, counted from the start, at which another attempt may begin.
 	within time.Duration
 }
 
@@ -59,8 +59,8 @@ func (r retries) take(ctx context.Context, try func(context.Context) (*archive.S
 }
 
 // takeSnapshot takes a consistent snapshot of the whole cluster. All leaders block writers, keep the state of their
-// partitions, and unblock the writers. The attempt is repeated if a leader, a partition, or the schema changes. A mark
-// makes the nodes keep later changes.
+// partitions, and then unblock the writers. The attempt is repeated if a leader, a partition, or the schema changes. A
+// mark makes the nodes keep later changes.
 func (s *Server) takeSnapshot(ctx context.Context, mark bool) (*archive.Snapshot, error) {
 	r := backupRetries
 	if mark {
@@ -107,8 +107,8 @@ func (s *Server) trySnapshot(ctx context.Context, mark bool) (*archive.Snapshot,
 	return t, nil
 }
 
-// describeSnapshot adds the metadata and the tables to a snapshot. It fails if the schema has changed since the state
-// before.
+// describeSnapshot adds the metadata and the tables to a snapshot. It fails if the schema has changed since the
+// metadata state before.
 func (s *Server) describeSnapshot(ctx context.Context, t *archive.Snapshot, before *meta.State,
 	parts []archive.Partition) error {
 	after, err := s.Metadata.ReadBarrier(ctx)
@@ -127,8 +127,8 @@ func (s *Server) describeSnapshot(ctx context.Context, t *archive.Snapshot, befo
 	return err
 }
 
-// metadataDump is an encoded metadata state. It is cached because marks are taken every second, usually of the same
-// state.
+// metadataDump is an encoded metadata state. It is cached because marks are taken every second, and usually have the
+// same state.
 type metadataDump struct {
 	state *meta.State
 	plain []byte
@@ -154,7 +154,7 @@ func (s *Server) dumpMetadata(state *meta.State) (*metadataDump, error) {
 	return d, nil
 }
 
-// bufferedChanges returns the buffered changes of logs, encoded as archive.Entries.
+// bufferedChanges returns the buffered changes of logs in the format of archive.Entries.
 func (s *Server) bufferedChanges(wanted []archive.EntryRange) ([]byte, error) {
 	s.Changes.KeepAlive()
 	var out archive.Entries
@@ -178,8 +178,8 @@ func (s *Server) bufferedChanges(wanted []archive.EntryRange) ([]byte, error) {
 	return out.Append(nil)
 }
 
-// backedUpTables returns the tables in a backup: user tables and the batchlog. Views are rebuilt from their base
-// tables.
+// backedUpTables returns the tables in a backup, which are the user tables and the batchlog. Views are rebuilt from
+// their base tables.
 func backedUpTables(s *schema.Schema, batches archive.Table) []archive.Table {
 	out := []archive.Table{batches}
 	for ks := range s.All() {

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// TestSnapshotRetries checks that a snapshot for a mark is retried only within one second and that a backup waits
-// longer. The error must state the number of attempts and the cause.
+// TestSnapshotRetries checks that a snapshot for a mark is retried only within one second. A backup must wait longer.
+// The error must state the number of attempts and the cause.
 func TestSnapshotRetries(t *testing.T) {
 	changed := errors.New("the schema was changed")
 	for _, c := range []struct {

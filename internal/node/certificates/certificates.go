@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package certificates loads the TLS certificates of a node for clients and for other nodes, reloads them when their
-// files change, and reports when they expire. Start reading at Store.
+// Package certificates loads the TLS certificates of a node for clients and for other nodes. It reloads certificates
+// when their files change, and reports when they expire. Start reading at Store.
 package certificates
 
 import (
@@ -21,8 +21,8 @@ import (
 // checkInterval is the interval at which Watch checks certificate files for changes.
 const checkInterval = 2 * time.Second
 
-// Store holds the certificates and authorities for clients and nodes. They are reloaded when their files change or on
-// request. Existing connections are unchanged. Its methods are safe for concurrent use.
+// Store holds the certificates and authorities for clients and nodes. They are reloaded on request and when their
+// files change. A reload does not affect existing connections. Its methods are safe for concurrent use.
 type Store struct {
 	client options.TLS
 	node   options.NodeTLS
@@ -30,20 +30,20 @@ type Store struct {
 	optional bool
 	log      *slog.Logger
 
-	// nodeTLS is the configuration for connections between nodes, as loaded at the start. nodeID is the node ID in the
-	// certificate of nodeTLS.
+	// nodeTLS is the configuration for connections between nodes that was loaded at startup. nodeID is the node ID in
+	// the certificate of nodeTLS.
 	nodeTLS *tls.Config
 	nodeID  *topology.NodeID
 	clients atomic.Pointer[tls.Config]
-	// lifetimes are the lifetimes of the certificates in use.
+	// lifetimes holds the lifetimes of the certificates in use.
 	lifetimes atomic.Pointer[[]lifetime]
 
 	mu        sync.Mutex
 	transport Transport
-	read      map[string]fileState // keyed by path; versions at the last attempt
+	read      map[string]fileState // versions of the files at the last attempt, by path
 }
 
-// Transport connects to other nodes. It is implemented by *transport.Transport.
+// Transport connects to other nodes. *transport.Transport implements it.
 type Transport interface {
 	// SetTLS sets the configuration of new connections.
 	SetTLS(config *tls.Config) error
@@ -55,11 +55,11 @@ type fileState struct {
 	modified time.Time
 }
 
-// Load loads the configured certificates. It logs certificates that expire soon, and secrets that other users of the
-// machine can read.
+// Load loads the configured certificates. It logs certificates that expire soon. It also logs secrets that other users
+// of the machine can read.
 func Load(o *options.Options, log *slog.Logger) (*Store, error) {
 	s := &Store{client: o.TLS, node: o.Cluster.TLS, optional: o.Auth.Certificates == "optional", log: log}
-	s.changed() // taken before the files are read, to detect changes during the read
+	s.changed() // record the versions before the files are read, to detect changes during the read
 	clients, err := s.clientConfig()
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func Load(o *options.Options, log *slog.Logger) (*Store, error) {
 	return s, nil
 }
 
-// Nodes returns the configuration for connections between nodes, as loaded at the start, and the node ID in the
+// Nodes returns the configuration for connections between nodes that was loaded at startup, and the node ID in the
 // certificate. Both are nil without TLS.
 func (s *Store) Nodes() (config *tls.Config, id *topology.NodeID) { return s.nodeTLS, s.nodeID }
 
@@ -134,7 +134,7 @@ func (s *Store) changed() bool {
 	return false
 }
 
-// Reload reloads the certificates. If it fails, it keeps the previous certificates and logs the error.
+// Reload reloads the certificates. If the reload fails, it keeps the previous certificates and logs the error.
 func (s *Store) Reload() error {
 	err := s.reload()
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Store) reload() error {
 	return nil
 }
 
-// Watch reloads changed certificates until ctx ends. A file that changes during a reload is reloaded again.
+// Watch reloads changed certificates until ctx ends. If a file changes during a reload, it is reloaded again.
 func (s *Store) Watch(ctx context.Context) {
 	if len(s.files()) == 0 {
 		return
@@ -191,7 +191,7 @@ func (s *Store) Watch(ctx context.Context) {
 			s.logProblems(ctx)
 		case <-tick.C:
 			if s.changed() {
-				_ = s.Reload() // it logs errors
+				_ = s.Reload() // Reload logs errors
 			}
 		}
 	}

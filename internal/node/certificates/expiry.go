@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// expiryWarning is the time before the expiration of a certificate at which the status, the log, and alerts start
-	// to warn.
+	// expiryWarning is the time before the expiration of a certificate from which the status, the log, and alerts
+	// report it.
 	expiryWarning = 30 * 24 * time.Hour
 	// expiryLogEvery is the interval between two warnings in the log.
 	expiryLogEvery = 24 * time.Hour
@@ -25,7 +25,7 @@ const (
 
 // lifetime is the validity of a configured certificate.
 type lifetime struct {
-	// option is the configuration option of the certificate. file is the path of the certificate.
+	// option is the configuration option for the certificate. file is the path of the certificate.
 	option, file string
 	from, until  time.Time
 }
@@ -53,7 +53,7 @@ func (s *Store) lifetimesOf(clients, nodes *tls.Config) (out []lifetime) {
 }
 
 // authorityLifetime returns the lifetime of the certificate authority in a file. If the file contains several
-// authorities, as during a replacement, it returns the lifetime with the latest end.
+// authorities, for example during a replacement, the function returns the lifetime that ends last.
 func authorityLifetime(file string) (l lifetime, ok bool) {
 	if file == "" {
 		return l, false
@@ -71,10 +71,10 @@ func authorityLifetime(file string) (l lifetime, ok bool) {
 	return l, ok
 }
 
-// valid reports whether the certificate is valid at a time.
+// valid reports whether the certificate is valid at the given time.
 func (l *lifetime) valid(now time.Time) bool { return !now.Before(l.from) && !now.After(l.until) }
 
-// refuseInvalid returns an error if an invalid certificate would replace a valid one.
+// refuseInvalid returns an error if an invalid certificate would replace a valid certificate.
 func refuseInvalid(old, next []lifetime, now time.Time) error {
 	for i := range next {
 		l := &next[i]

@@ -16,7 +16,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// clientConfig returns the TLS configuration of the client listeners, or nil if TLS is off.
+// clientConfig returns the TLS configuration of the client listeners, or nil if TLS is disabled.
 func (s *Store) clientConfig() (*tls.Config, error) {
 	o := &s.client
 	if o.Cert == "" {
@@ -58,8 +58,8 @@ func warnReadable(log *slog.Logger, paths ...string) {
 	}
 }
 
-// nodeConfig returns the mutual TLS configuration between nodes, and the node ID in the certificate. It returns nil if
-// TLS is off.
+// nodeConfig returns the mutual TLS configuration between nodes and the node ID in the certificate. Both are nil if
+// TLS is disabled.
 func nodeConfig(o *options.NodeTLS) (*tls.Config, *topology.NodeID, error) {
 	if o.CA == "" {
 		return nil, nil, nil

@@ -2,8 +2,8 @@
 
 // Package diagnostics shows operators the clients, the slow requests, and the location of data on all nodes.
 //
-// Each type is responsible for one subject: Sessions for client connections, SlowRequests for slow-query logs, and
-// Locator for the replicas of logical partitions.
+// Each type is responsible for one subject. Sessions covers client connections, SlowRequests covers slow-query logs,
+// and Locator covers the replicas of logical partitions.
 package diagnostics
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
-// queryTimeout limits the wait for another node.
+// queryTimeout is the maximum wait for another node.
 const queryTimeout = 2 * time.Second
 
-// Diagnostics combines all diagnostics for virtual tables (catalog.Diagnostics) and for the HTTP interface
+// Diagnostics combines all diagnostics for virtual tables (catalog.Diagnostics) and the HTTP interface
 // (admin.Diagnostics).
 type Diagnostics struct {
 	*Sessions
@@ -28,12 +28,12 @@ type Diagnostics struct {
 
 var _ catalog.Diagnostics = Diagnostics{}
 
-// Engine knows the prepared statements of this node. It is implemented by *session.Engine.
+// Engine provides the prepared statements of this node. *session.Engine implements it.
 type Engine interface {
 	PreparedStatements() []catalog.PreparedStatement
 }
 
-// RingReporter knows the nodes as drivers see them. It is implemented by *admin.Reporter.
+// RingReporter provides the nodes as drivers see them. *admin.Reporter implements it.
 type RingReporter interface {
 	Ring() []catalog.RingNode
 }

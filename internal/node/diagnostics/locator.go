@@ -24,10 +24,10 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
-// keyBytesMax is the maximum size in bytes of a component of a partition key, as in Cassandra.
+// keyBytesMax is the maximum size, in bytes, of a component of a partition key, as in Cassandra.
 const keyBytesMax = 65_535
 
-// leaderCall requests the node ID of a partition's leader, in hex.
+// leaderCall requests the node ID of a partition's leader in hexadecimal.
 var leaderCall = rpc.Declare[topology.PartitionID, string](rpc.Spec{Name: "leader", Since: 7, Timeout: queryTimeout,
 	RequestMax: rpc.SmallBytes, ResponseMax: rpc.SmallBytes, Idempotent: true})
 
@@ -85,7 +85,7 @@ func (l *Locator) Endpoints(ctx context.Context, table string, key []string) (ou
 
 // component returns the wire format of one component of a partition key.
 func (l *Locator) component(t *schema.Table, c *schema.Column, text string) ([]byte, error) {
-	if len(text) > 2*keyBytesMax+2 { // twice the size, because the value may be a blob literal
+	if len(text) > 2*keyBytesMax+2 { // allow twice the size, because the value may be a blob literal
 		return nil, fmt.Errorf("%s: the value has %d bytes, but the limit is %d", c.Name, len(text), keyBytesMax)
 	}
 	var wire []byte
@@ -121,8 +121,8 @@ func (l *Locator) literal(t *schema.Table, c *schema.Column, text string) ([]byt
 	return wire, err
 }
 
-// containerValue returns a component of a container's partition key: JSON if the text is valid JSON, otherwise a
-// string.
+// containerValue returns a component of a container's partition key. The component is JSON if the text is valid JSON,
+// and otherwise a string.
 func containerValue(text string) []byte {
 	if v, err := epk.ParseValue([]byte(text)); err == nil {
 		return v.Append(nil)
@@ -130,7 +130,7 @@ func containerValue(text string) []byte {
 	return epk.Text(text).Append(nil)
 }
 
-// leaderOf returns the leader of a partition according to the nodes with a replica.
+// leaderOf returns the leader of a partition according to the nodes that have a replica.
 func (l *Locator) leaderOf(ctx context.Context, p *topology.Partition) topology.NodeID {
 	if l.Queries == nil {
 		return l.Node.ID
@@ -153,7 +153,7 @@ func (l *Locator) leaderOf(ctx context.Context, p *topology.Partition) topology.
 	return topology.NodeID{}
 }
 
-// localLeader returns the leader of a partition, as a hex node ID, according to the local replica.
+// localLeader returns the hexadecimal node ID of a partition's leader according to the local replica.
 func (l *Locator) localLeader(_ context.Context, id topology.PartitionID) (string, error) {
 	if r := l.Host.Replica(id); r != nil {
 		if leader, ok := r.Leader(); ok {

@@ -23,13 +23,14 @@ import (
 )
 
 const (
-	// sessionsDefault is the default number of sessions in a response, and sessionsLimit is the maximum.
+	// sessionsDefault is the default number of sessions in a response. sessionsLimit is the maximum number.
 	sessionsDefault, sessionsLimit = 1000, 5000
-	// nameMax is the maximum length of the displayed name of a client in bytes.
+	// nameMax is the maximum length of the displayed name of a client, in bytes.
 	nameMax = 128
 )
 
-// These calls request up to a number of sessions of a node and cancel the session with a given ID.
+// One of these calls requests up to a given number of sessions from a node. The other call cancels the session with a
+// given ID.
 var (
 	sessionsCall = rpc.Declare[int, catalog.Sessions](rpc.Spec{Name: "sessions", Since: 7, Timeout: queryTimeout,
 		RequestMax: rpc.SmallBytes, Idempotent: true})
@@ -70,7 +71,7 @@ func (s *Sessions) Clients() []catalog.Client {
 	return out
 }
 
-// local returns the busiest CQL and REST sessions on this node, up to a maximum number.
+// local returns up to most of the busiest CQL and REST sessions on this node.
 func (s *Sessions) local(_ context.Context, most int) (out catalog.Sessions, err error) {
 	most = min(most, sessionsLimit)
 	list, all := s.cql.Sessions(most)
@@ -92,7 +93,7 @@ func (s *Sessions) local(_ context.Context, most int) (out catalog.Sessions, err
 	return out, nil
 }
 
-// restSessionView describes a connection over REST, which has no protocol version and no keyspace.
+// restSessionView describes a REST connection, which has no protocol version and no keyspace.
 func (s *Sessions) restSessionView(i *rest.SessionInfo, now time.Time) catalog.Session {
 	out := catalog.Session{ID: sessionID(s.self.Short(), restSession, i.Number), Node: hex.EncodeToString(s.self[:]),
 		Address: i.Remote.String(), State: "connecting", User: i.Key, Driver: truncatedName(i.Agent), TLS: i.Encrypted,
@@ -107,7 +108,7 @@ func (s *Sessions) restSessionView(i *rest.SessionInfo, now time.Time) catalog.S
 	return out
 }
 
-// mostFirst sorts sessions. The session with the oldest request comes first.
+// mostFirst sorts sessions. The session with the oldest request is first.
 func mostFirst(list []catalog.Session) {
 	slices.SortStableFunc(list, func(a, b catalog.Session) int {
 		return cmp.Or(cmp.Compare(b.Millis, a.Millis), cmp.Compare(b.ActiveRequests, a.ActiveRequests),
@@ -134,12 +135,12 @@ func truncatedName(name string) string {
 	return strings.ToValidUTF8(name[:min(len(name), nameMax)], "")
 }
 
-// BusiestSessions returns the busiest sessions on all nodes, up to the default number.
+// BusiestSessions returns the busiest sessions on all nodes. It returns up to sessionsDefault sessions.
 func (s *Sessions) BusiestSessions(ctx context.Context) catalog.Sessions {
 	return s.ListSessions(ctx, sessionsDefault)
 }
 
-// ListSessions returns up to a maximum number of the busiest sessions on all nodes. A maximum of 0 selects the default.
+// ListSessions returns up to most of the busiest sessions on all nodes. If most is 0, the default applies.
 func (s *Sessions) ListSessions(ctx context.Context, most int) catalog.Sessions {
 	most = min(max(cmp.Or(most, sessionsDefault), 1), sessionsLimit)
 	answers, silent, err := clusterquery.All(ctx, s.queries, sessionsCall, most, s.local)
@@ -159,7 +160,8 @@ func (s *Sessions) ListSessions(ctx context.Context, most int) catalog.Sessions 
 // restSession marks the ID of a REST connection. The ID of a CQL connection has no mark.
 const restSession = "rest-"
 
-// sessionID identifies a connection in the whole cluster by its node, its protocol, and its number on that node.
+// sessionID identifies a connection in the whole cluster. It consists of the node, the protocol, and the number of the
+// connection on that node.
 func sessionID(node, surface string, number uint64) string {
 	return node + "-" + surface + strconv.FormatUint(number, 36)
 }

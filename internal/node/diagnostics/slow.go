@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 )
 
-// slowEvery is the interval at which slow requests are logged if there are any.
+// slowEvery is the interval at which slow requests are logged.
 const slowEvery = 5 * time.Second
 
 // slowCall requests the slow requests on a node.
@@ -48,7 +48,7 @@ func (s *SlowRequests) SlowQueries(ctx context.Context) slowlog.Report {
 	return out
 }
 
-// LogSlow periodically logs the number of slow requests and the slowest one until ctx ends.
+// LogSlow periodically logs the number of slow requests and the slowest request until ctx ends.
 func (s *SlowRequests) LogSlow(ctx context.Context, log *slog.Logger) {
 	tick := time.NewTicker(slowEvery)
 	defer tick.Stop()

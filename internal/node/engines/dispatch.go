@@ -18,8 +18,8 @@ func (e *Engines) Programs() partition.Programs {
 // Aggregator returns the aggregations of containers.
 func (e *Engines) Aggregator() partition.Aggregator { return aggregationDispatcher{e.Containers} }
 
-// programDispatcher selects the implementation of a transaction program by the first byte of the program: cql for
-// statements, items for containers.
+// programDispatcher selects the implementation of a transaction program by the first byte of the program. The
+// implementations are cql for statements and items for containers.
 type programDispatcher struct{ cql, items partition.Programs }
 
 // Program implements partition.Programs.

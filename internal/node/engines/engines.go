@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package engines builds the query engines of a node: the CQL engine, the container engine, and the scripts of
-// containers. They share the memory and the processor slots for evaluating expressions. Start reading at New.
+// Package engines builds the query engines of a node, which are the CQL engine, the container engine, and the scripts
+// of containers. The engines share the memory and the processor slots for the evaluation of expressions. Start reading
+// at New.
 package engines
 
 import (
@@ -48,9 +49,9 @@ type Options struct {
 	Definitions *container.Definitions
 	// Level determines the feature level.
 	Level membership.Levels
-	// Self is this node in a cluster, or nil on a standalone node.
+	// Self is the ID of this node in a cluster, or nil on a standalone node.
 	Self *topology.NodeID
-	// Authority holds the roles. It is nil without authentication. Audit is the audit log, or nil.
+	// Authority holds the roles. It is nil if authentication is disabled. Audit is the audit log, or nil.
 	Authority *session.Authority
 	Audit     *audit.Log
 	// Sizes, Restores, Large, and Pressure report the state of other parts.
@@ -66,12 +67,12 @@ type Options struct {
 type Engines struct {
 	Engine     *session.Engine
 	Containers *container.Engine
-	Scripts    *script.Service // of containers
+	Scripts    *script.Service // scripts of containers
 	// Slow is the slow-query log.
 	Slow *slowlog.Log
 }
 
-// New returns the engines. It makes the replicas on the node use them for transactions and aggregations.
+// New returns the engines. It makes the replicas on the node use these engines for transactions and aggregations.
 func New(o Options) (*Engines, error) {
 	scripts := script.New(script.Bounds{MemoryBytes: o.Node.Memory.ScriptBytes()})
 	began := time.Now()
@@ -100,7 +101,7 @@ func New(o Options) (*Engines, error) {
 	return e, nil
 }
 
-// session returns the options of the CQL engine, without the parts that the engines share.
+// session returns the options of the CQL engine without the parts that the engines share.
 func (o *Options) session() session.Options {
 	limits := &o.Node.Limits
 	so := session.Options{
@@ -139,7 +140,7 @@ func (o *Options) session() session.Options {
 	return so
 }
 
-// routing returns the token metadata for drivers and the local reads for sessions of a cluster node.
+// routing returns the token metadata for drivers and the local reads of a cluster node's sessions.
 func (o *Options) routing() *session.TopologyRouting {
 	return &session.TopologyRouting{
 		Coordinator: o.Coordinator, Node: *o.Self, Leaders: o.Host,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package joinsecret keeps the secret with which the nodes of a cluster without certificates authenticate. Start
-// reading at Secret.
+// Package joinsecret keeps the secret with which nodes authenticate in a cluster without certificates. Start reading
+// at Secret.
 package joinsecret
 
 import (
@@ -26,8 +26,8 @@ const FileName = "join-secret"
 
 // Secret is the join secret of a node. Its methods must not be called concurrently.
 type Secret struct {
-	// path is the file that the secret is read from. It is empty if an in-memory node has no configured file. saved is
-	// the file in the data directory, or empty for an in-memory node.
+	// path is the file from which the secret is read. It is empty if an in-memory node has no configured file. saved
+	// is the file in the data directory, or empty for an in-memory node.
 	path, saved string
 	// needed is set if nodes authenticate with the secret. tls is set if they authenticate with certificates.
 	needed, tls bool
@@ -35,9 +35,9 @@ type Secret struct {
 	value       []byte
 }
 
-// Read reads the join secret from the configured file, or else from the data directory, where an earlier start has
-// saved it. tls reports whether nodes have certificates; without a configured file, certificates replace the secret. A
-// missing file is no error (see Check).
+// Read reads the join secret from the configured file. Without a configured file, it reads the file in the data
+// directory that an earlier start has saved. tls reports whether nodes have certificates. In that case, a secret is
+// required only if a file is configured. A missing file is not an error (see Check).
 func Read(o *options.Options, tls bool, log *slog.Logger) (*Secret, error) {
 	c := &o.Cluster
 	s := &Secret{path: c.JoinSecretFile, tls: tls, log: log,
@@ -71,8 +71,8 @@ func (s *Secret) Check() error {
 		"and specify it with --join-secret-file, or use certificates (cluster.tls)", s.path, FileName)
 }
 
-// Save creates the secret of a new cluster unless one exists: bootstrap reports whether this node creates the cluster.
-// It saves a configured secret in the data directory, so that later starts need no option.
+// Save creates the secret of a new cluster unless a secret exists. bootstrap reports whether this node creates the
+// cluster. It saves a configured secret in the data directory, so later starts need no option.
 func (s *Secret) Save(bootstrap bool) error {
 	var was []byte
 	var damage error
@@ -103,9 +103,9 @@ func (s *Secret) Save(bootstrap bool) error {
 	return keepFile(s.saved, s.value)
 }
 
-// Ilion writes a secret between two markers with its checksum: ilion:SECRET:CHECKSUM:ilion. A file that begins or ends
-// with a marker must be intact, so that a flipped bit cannot produce another secret. Any other file is used as a secret
-// written by an operator.
+// Ilion writes a secret and its checksum between two markers, in the form ilion:SECRET:CHECKSUM:ilion. A file that
+// begins or ends with a marker must be intact. A flipped bit therefore cannot result in another secret. Any other file
+// is treated as a secret that an operator wrote.
 const secretHead, secretTail = "ilion:", ":ilion"
 
 // format returns the file content for a secret.
@@ -114,8 +114,7 @@ func format(secret []byte) string {
 	return fmt.Sprintf("%s:%08x%s\n", text, crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)), secretTail)
 }
 
-// readFile reads a secret from a file, whether written by Ilion or an operator. It returns nil if the file does not
-// exist.
+// readFile reads a secret from a file that Ilion or an operator wrote. It returns nil if the file does not exist.
 func readFile(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -131,7 +130,8 @@ func readFile(path string) ([]byte, error) {
 	return secret, nil
 }
 
-// parse returns the secret in a file's content. Its errors continue a message that begins with the file name.
+// parse returns the secret in a file's content. Its error texts are continuations of a message that begins with the
+// file name.
 func parse(text string) ([]byte, error) {
 	secret := strings.TrimSpace(text)
 	if strings.HasPrefix(secret, secretHead) || strings.HasSuffix(secret, secretTail) {
@@ -170,7 +170,7 @@ func writeFile(path string, secret []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // 0600
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // the file has mode 0600
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // TestFlippedBitsOfJoinSecret checks that a flipped bit in a file that Ilion wrote never results in a different
-// secret. The file is rejected, or its secret is unchanged.
+// secret. Either the file is rejected, or its secret is unchanged.
 func TestFlippedBitsOfJoinSecret(t *testing.T) {
 	secret := []byte(strings.Repeat("0123456789", 4))
 	text := format(secret)
@@ -39,7 +39,8 @@ func TestFlippedBitsOfJoinSecret(t *testing.T) {
 	}
 }
 
-// TestSecretsByHand checks which secrets an operator may write: any single line that cannot be guessed.
+// TestSecretsByHand checks which secrets an operator may write. An operator may write any single line that cannot be
+// guessed.
 func TestSecretsByHand(t *testing.T) {
 	long := strings.Repeat("x", transport.SecretMin)
 	for _, c := range []struct{ text, secret, problem string }{

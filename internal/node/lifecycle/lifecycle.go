@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecycle stops the parts of a node in the reverse order of their start, and stops a node after a failure.
+// Package lifecycle stops the parts of a node in the reverse order of their start. It also stops a node after a
+// failure.
 package lifecycle
 
 import (
@@ -14,18 +15,18 @@ import (
 	"github.com/ilion-db/ilion/internal/control/membership"
 )
 
-// failedTimeout is the time that a start or Close waits after a failure, because calls of a broken store may never
-// return.
+// failedTimeout is the maximum time for which a start or Close waits after a failure. Calls of a broken store may
+// never return.
 const failedTimeout = 3 * time.Second
 
 // watchInterval is the interval at which Watch calls its function.
 const watchInterval = 100 * time.Millisecond
 
-// ErrLeft is the expected error of a node that was decommissioned and has no replicas left.
+// ErrLeft is the expected error of a node that was decommissioned and has no replicas.
 var ErrLeft = errors.New("the node has left the cluster: you can delete its data")
 
-// Lifecycle holds the running parts of a node, and its failure. OnClose, Background, and Serve are called by one
-// goroutine, which starts the node. The other methods are safe for concurrent use.
+// Lifecycle holds the running parts of a node and the node's failure. OnClose, Background, and Serve must be called by
+// the goroutine that starts the node. The other methods are safe for concurrent use.
 type Lifecycle struct {
 	// data is the data directory of the node. It appears in error messages.
 	data    string
@@ -33,7 +34,7 @@ type Lifecycle struct {
 	started atomic.Bool
 
 	servers sync.WaitGroup
-	closers []func() error // in the order of starting
+	closers []func() error // in the order in which the parts were started
 
 	closeOnce sync.Once
 	closeErr  error
@@ -42,12 +43,12 @@ type Lifecycle struct {
 	failure   error
 }
 
-// New returns the Lifecycle of a node that has not been started. data is its data directory, or empty.
+// New returns the Lifecycle of a node that has not been started. data is the node's data directory, or empty.
 func New(data string, log *slog.Logger) *Lifecycle {
 	return &Lifecycle{data: data, log: log, failed: make(chan struct{})}
 }
 
-// Start calls start, whose context ends if the node fails, because a start may wait for other nodes.
+// Start calls start. The context of start ends if the node fails, because a start may wait for other nodes.
 func (l *Lifecycle) Start(ctx context.Context, start func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -77,7 +78,7 @@ func (l *Lifecycle) Start(ctx context.Context, start func(ctx context.Context) e
 	return err
 }
 
-// OnClose adds functions that Close calls. Close calls the functions in the reverse order of their addition.
+// OnClose adds functions that Close calls. Close calls them in the reverse order of their addition.
 func (l *Lifecycle) OnClose(closers ...func() error) { l.closers = append(l.closers, closers...) }
 
 // Background runs f until the node stops. Close cancels the context of f and waits for f to return.
@@ -92,7 +93,8 @@ func (l *Lifecycle) Background(f func(ctx context.Context)) {
 	})
 }
 
-// Serve runs a server, which another function passed to OnClose stops. If it returns an error, the node fails.
+// Serve runs a server. A function passed to OnClose must stop the server. If the server returns an error, the node
+// fails.
 func (l *Lifecycle) Serve(serve func() error) {
 	l.servers.Go(func() {
 		if err := serve(); err != nil {
@@ -165,7 +167,7 @@ func (l *Lifecycle) Close() error {
 				l.log.LogAttrs(context.Background(), slog.LevelInfo, "node stopped")
 			}
 			return
-		case <-l.failed: // before Close, or by Close
+		case <-l.failed: // the failure occurred before Close, or Close caused it
 		}
 		select {
 		case l.closeErr = <-closed:

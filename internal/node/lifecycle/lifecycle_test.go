@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 )
 
-// TestClose checks that parts are stopped once, in the reverse order of their start, and that Close returns all errors.
+// TestClose checks that parts are stopped once, in the reverse order of their start. Close must return all errors.
 func TestClose(t *testing.T) {
 	l := New("", slog.New(slog.DiscardHandler))
 	var stopped []string
@@ -32,7 +32,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestFail checks that a failure ends a start and that Close does not wait for parts that do not stop afterward.
+// TestFail checks that a failure ends a start. Close must not wait for parts that do not stop afterward.
 func TestFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New("", slog.New(slog.DiscardHandler))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package listeners opens the network listeners of a node and knows their addresses.
+// Package listeners opens the network listeners of a node and provides their addresses.
 package listeners
 
 import (
@@ -22,17 +22,17 @@ type Set struct {
 	// Account accepts CQL clients that authenticate with an account key. It is nil if clients cannot authenticate with
 	// a key.
 	Account net.Listener
-	// REST is nil if the REST API is off, and HTTP is nil if the HTTP interface is off.
+	// REST is nil if the REST API is disabled, and HTTP is nil if the HTTP interface is disabled.
 	REST, HTTP net.Listener
-	// Nodes accepts connections of other nodes. It is nil on a standalone node.
+	// Nodes accepts connections from other nodes. It is nil on a standalone node.
 	Nodes net.Listener
 
 	opts    *options.Options
 	reserve *diskfs.Reserve
 }
 
-// Open opens the configured listeners. While the reserve of file descriptors is low, they accept no connections, so
-// that the store can use the descriptors. If Open fails, the caller must nevertheless close the Set.
+// Open opens the configured listeners. While the reserve of file descriptors is low, the listeners accept no
+// connections. The store can then use the descriptors. Even if Open fails, the caller must close the Set.
 func Open(ctx context.Context, o *options.Options, reserve *diskfs.Reserve, log *slog.Logger) (*Set, error) {
 	s := &Set{opts: o, reserve: reserve}
 	if err := s.open(ctx, &s.CQL, o.CQL); err != nil {
@@ -74,7 +74,7 @@ func (s *Set) open(ctx context.Context, into *net.Listener, address string) erro
 	return err
 }
 
-// Close closes the listeners that their servers have not closed already.
+// Close closes the listeners that their servers have not closed.
 func (s *Set) Close() error {
 	var errs []error
 	for _, l := range []net.Listener{s.HTTP, s.REST, s.Account, s.Nodes, s.CQL} {
@@ -91,13 +91,14 @@ func (s *Set) Close() error {
 // CQLAddr returns the address for CQL clients.
 func (s *Set) CQLAddr() net.Addr { return s.CQL.Addr() }
 
-// HTTPAddr returns the address of health checks and metrics, or nil.
+// HTTPAddr returns the address of health checks and metrics, or nil if HTTP is disabled.
 func (s *Set) HTTPAddr() net.Addr { return addr(s.HTTP) }
 
-// RESTAddr returns the address of the REST API, or nil.
+// RESTAddr returns the address of the REST API, or nil if the API is disabled.
 func (s *Set) RESTAddr() net.Addr { return addr(s.REST) }
 
-// CosmosAddr returns the address at which CQL clients authenticate with an account key, or nil.
+// CosmosAddr returns the address at which CQL clients authenticate with an account key. It returns nil if the address
+// does not exist.
 func (s *Set) CosmosAddr() net.Addr { return addr(s.Account) }
 
 func addr(l net.Listener) net.Addr {
@@ -107,7 +108,7 @@ func addr(l net.Listener) net.Addr {
 	return l.Addr()
 }
 
-// ReadyLine returns the output of `ilion start` when the node serves requests.
+// ReadyLine returns the line that `ilion start` prints when the node serves requests.
 func (s *Set) ReadyLine() string {
 	line := "Ilion is ready: CQL on " + s.CQLAddr().String()
 	if a := s.HTTPAddr(); a != nil {
@@ -133,9 +134,10 @@ func (s *Set) InternalAddr() string {
 	return reachable(s.opts.Cluster.Advertise, s.Nodes.Addr(), "")
 }
 
-// ClientAddrs returns the addresses at which clients of other machines reach this node. web is empty without HTTP.
+// ClientAddrs returns the addresses at which clients on other machines reach this node. web is empty if HTTP is
+// disabled.
 func (s *Set) ClientAddrs() (cql, web string) {
-	host, _, _ := net.SplitHostPort(s.InternalAddr()) // validated, or the listener's address
+	host, _, _ := net.SplitHostPort(s.InternalAddr()) // validated, or the listener address
 	cql = reachable(s.opts.CQL, s.CQL.Addr(), host)
 	if s.HTTP != nil {
 		web = reachable(s.opts.HTTP, s.HTTP.Addr(), host)
@@ -143,8 +145,8 @@ func (s *Set) ClientAddrs() (cql, web string) {
 	return cql, web
 }
 
-// reachable returns a listener's address for other machines, with its actual port. If it listens on all interfaces, the
-// host is replaced.
+// reachable returns a listener's address for other machines. The address contains the actual port. If the listener
+// accepts connections on all interfaces, reachable replaces the host.
 func reachable(configured string, l net.Addr, elsewhere string) string {
 	host, port, err := net.SplitHostPort(configured)
 	if err != nil {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metadata applies the metadata of the cluster to a node: its schema, replicas, throughput, and roles.
+// Package metadata applies the cluster metadata to a node. The metadata includes the schema, the replicas, the
+// throughput, and the roles.
 package metadata
 
 import (
@@ -23,7 +24,7 @@ import (
 type Follower struct {
 	Metadata *meta.Keeper
 	Host     *partition.Host
-	// Installer applies the schema, and Local the topology. Builder builds new indexes.
+	// Installer applies the schema, and Local applies the topology. Builder builds new indexes.
 	Installer *schemachange.Installer
 	Local     *reconcile.LocalReconciler
 	Builder   *backfill.Builder
@@ -69,7 +70,7 @@ func (f *Follower) apply(old, next *meta.State) {
 	}
 }
 
-// removeOrphans removes replicas and index entries left by a crash that are not in the metadata.
+// removeOrphans removes replicas and index entries that are not in the metadata. A crash may have left them behind.
 func (f *Follower) removeOrphans(s *meta.State) error {
 	var here []topology.PartitionID
 	for _, r := range f.Host.Replicas() {

@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/node/process"
 )
 
-// setDefault sets a value that is zero.
+// setDefault sets a value if it is zero.
 func setDefault[T comparable](value *T, to T) {
 	var zero T
 	if *value == zero {
@@ -17,7 +17,7 @@ func setDefault[T comparable](value *T, to T) {
 	}
 }
 
-// WithDefaults returns the options with the defaults of all fields that are zero.
+// WithDefaults returns the options with defaults for all fields that are zero.
 func (o Options) WithDefaults() Options {
 	setDefault(&o.CQL, "127.0.0.1:9042")
 	setDefault(&o.HTTP, "127.0.0.1:8080")

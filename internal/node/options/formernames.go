@@ -14,11 +14,11 @@ import (
 // section.
 type renamedOption struct {
 	section, from, to string
-	// unit is appended to a value without a unit: the former name of the option contained the unit.
+	// unit is the unit that is appended to a value without a unit. The former name of the option contained the unit.
 	unit string
 }
 
-// renamedOptions lists the former names of options. They work for one release, and the node logs a warning.
+// renamedOptions lists the former names of options. A former name works for one release, and the node logs a warning.
 var renamedOptions = []renamedOption{
 	{"", "data_center", "region", ""},
 	{"", "rack", "zone", ""},
@@ -34,7 +34,7 @@ var renamedOptions = []renamedOption{
 	{"rest", "sort_freely", "allow_unindexed_order_by", ""},
 }
 
-// offValues maps the options that can be disabled with the value off to the value that disables them.
+// offValues maps each option that accepts the value off to the value that disables the option.
 var offValues = map[string]string{
 	"limits.queue_delay_target":       "-1ns",
 	"limits.throttle_timeout":         "0s",
@@ -53,13 +53,14 @@ func (r renamedOption) path(name string) string {
 // edit replaces the text of a scalar of a document.
 type edit struct {
 	line, column int // position of the first character, counted from 1
-	length       int // in characters
+	length       int // number of characters
 	text         string
 }
 
-// currentNames returns a configuration file in which former names are replaced with the current names. It also replaces
-// the value off with the number that it represents. Lines keep their numbers. It also returns a warning for each former
-// name. A file that is not valid YAML is returned unchanged, because the decoder reports the error.
+// currentNames returns a configuration file in which former names are replaced with the current names. It also
+// replaces the value off with the corresponding number. All lines keep their numbers. In addition, it returns a
+// warning for each former name. A file that is not valid YAML is returned unchanged, because the decoder reports the
+// error.
 func currentNames(source []byte) (current []byte, warnings []string, err error) {
 	var document yaml.Node
 	if yaml.Unmarshal(source, &document) != nil || len(document.Content) == 0 {
@@ -102,7 +103,7 @@ func currentNames(source []byte) (current []byte, warnings []string, err error) 
 	return applied(source, edits), warnings, nil
 }
 
-// entry returns the key and the value of an entry of a mapping, or nil if there is no such entry.
+// entry returns the key and the value of an entry of a mapping, or nil if the entry does not exist.
 func entry(mapping *yaml.Node, name string) (key, value *yaml.Node) {
 	if mapping == nil || mapping.Kind != yaml.MappingNode {
 		return nil, nil
@@ -115,7 +116,7 @@ func entry(mapping *yaml.Node, name string) (key, value *yaml.Node) {
 	return nil, nil
 }
 
-// editOf replaces a scalar, including its quotes.
+// editOf returns an edit that replaces a scalar, including its quotes.
 func editOf(n *yaml.Node, text string) edit {
 	length := len([]rune(n.Value))
 	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
@@ -126,7 +127,7 @@ func editOf(n *yaml.Node, text string) edit {
 
 // applied returns the source with all edits.
 func applied(source []byte, edits []edit) []byte {
-	slices.SortFunc(edits, func(a, b edit) int { // start from the end, so that columns remain valid
+	slices.SortFunc(edits, func(a, b edit) int { // start from the end to keep columns valid
 		if a.line != b.line {
 			return b.line - a.line
 		}

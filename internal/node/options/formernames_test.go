@@ -24,8 +24,8 @@ func loaded(t *testing.T, text string) (Options, error) {
 	return o, err
 }
 
-// TestFormerNamesOfOptions checks that each former name sets the same option as the present name and that it causes a
-// warning.
+// TestFormerNamesOfOptions checks that each former name sets the same option as the present name. Each former name
+// must cause a warning.
 func TestFormerNamesOfOptions(t *testing.T) {
 	former, err := loaded(t, `data_center: north # the region
 "rack": 'z1'
@@ -76,8 +76,8 @@ rest: {allow_unindexed_order_by: true}
 	}
 }
 
-// TestFormerNamesKeepLines checks that errors name the line of the operator's file and that an option cannot be set by
-// both names.
+// TestFormerNamesKeepLines checks that errors name the line in the operator's file. Setting an option by both names
+// must be an error.
 func TestFormerNamesKeepLines(t *testing.T) {
 	_, err := loaded(t, "rack: a\ncluster:\n  heal_after: 1m\n  nonsense: 1\n")
 	if err == nil || !strings.Contains(err.Error(), "line 4") || !strings.Contains(err.Error(), "nonsense") {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package options holds the settings of a node: their types, the configuration file, the defaults, and the rules for
-// valid values. Start reading at Options, then Load and Validate.
+// Package options holds the settings of a node. It defines their types, the configuration file, the defaults, and the
+// rules for valid values. Start reading at Options, and continue with Load and Validate.
 package options
 
 import (
@@ -17,27 +17,28 @@ import (
 	"github.com/ilion-db/ilion/internal/server/audit"
 )
 
-// Options holds all settings of a node: the fields of the configuration file. The command line can set the most
-// important ones. The zero value of a field means its default. Sizes are in bytes, and durations are Go durations.
+// Options holds all settings of a node. It contains the fields of the configuration file. The command line can set the
+// most important ones. If a field is zero, its default applies. Sizes are in bytes, and durations are Go durations.
 type Options struct {
 	// Data is the data directory. If it is empty, the data is kept in memory.
 	Data string `yaml:"data"`
-	// CQL is the address of the CQL listener, host:port. Port 0 selects a free port.
+	// CQL is the address of the CQL listener in the form host:port. Port 0 selects a free port.
 	CQL string `yaml:"cql"`
-	// CosmosCQL is the address, host:port, for clients of Azure Cosmos DB's Cassandra API, which authenticate with a
-	// key in REST. Empty or "off" disables it.
+	// CosmosCQL is the address, host:port, for clients of Azure Cosmos DB's Cassandra API. These clients authenticate
+	// with a key in REST. If CosmosCQL is empty or "off", the listener is disabled.
 	CosmosCQL string `yaml:"cosmos_cql"`
-	// HTTP is the address, host:port, of health checks and metrics. "off" disables it.
+	// HTTP is the address, host:port, for health checks and metrics. The value "off" disables the listener.
 	HTTP string `yaml:"http"`
-	// Compatibility is the Cassandra release to be compatible with: 4.0, or 5.0 (default). It must be the same on all
-	// nodes.
+	// Compatibility is the emulated Cassandra release, which is 4.0 or 5.0 (default). All nodes must have the same
+	// value.
 	Compatibility string `yaml:"compatibility"`
-	// Masking enables data masking. nil means true. It must be the same on all nodes.
+	// Masking enables data masking. A nil value means true. All nodes must have the same value.
 	Masking *bool `yaml:"dynamic_data_masking_enabled"`
-	// DropCompactStorage permits DROP COMPACT STORAGE. The option has Cassandra's name. nil selects the default of the
-	// compatible release: true with 4.0, false with 5.0.
+	// DropCompactStorage permits DROP COMPACT STORAGE. The option has Cassandra's name. If it is nil, the default of
+	// the emulated release applies, which is true for 4.0 and false for 5.0.
 	DropCompactStorage *bool `yaml:"drop_compact_storage_enabled"`
-	// Commit is batch (acknowledged writes are on disk) or periodic (on disk within 10 ms; standalone nodes only).
+	// Commit is batch or periodic. With batch, acknowledged writes are on disk. With periodic, which only standalone
+	// nodes support, they are on disk within 10 ms.
 	Commit string `yaml:"commit"`
 	// ClusterName is the name that clients see. Clients see Region as the data center and Zone as the rack of the node.
 	ClusterName string `yaml:"cluster_name"`
@@ -53,63 +54,65 @@ type Options struct {
 	Storage Storage `yaml:"storage"`
 	Splits  Splits  `yaml:"splits"`
 	Merges  Merges  `yaml:"merges"`
-	// UserFunctions enables user-defined functions; the option has Cassandra's name.
+	// UserFunctions enables user-defined functions. The option has Cassandra's name.
 	UserFunctions bool `yaml:"user_defined_functions_enabled"`
-	// Guardrails limits statements; the options have Cassandra's names.
+	// Guardrails limits statements. The options have Cassandra's names.
 	Guardrails guardrail.Options `yaml:"guardrails"`
 	Auth       Auth              `yaml:"auth"`
 	TLS        TLS               `yaml:"tls"`
-	// SlowQueryLogTimeout is the minimum duration of logged slow requests; the option has Cassandra's name. nil selects
-	// 500 ms, and 0 disables the log.
+	// SlowQueryLogTimeout is the minimum duration of logged slow requests. The option has Cassandra's name. The value
+	// nil selects 500 ms, and the value 0 disables the log.
 	SlowQueryLogTimeout *time.Duration `yaml:"slow_query_log_timeout"`
-	// Audit configures the audit log; the options have Cassandra's names.
+	// Audit configures the audit log. The options have Cassandra's names.
 	Audit   audit.Options `yaml:"audit_logging_options"`
 	Cluster Cluster       `yaml:"cluster"`
 	// REST configures the REST API of containers. The zero value disables it.
 	REST REST `yaml:"rest"`
 
-	// File is the path of the configuration file, for the log, or empty.
+	// File is the path of the configuration file, or empty. The node logs the path.
 	File string `yaml:"-"`
 	// Deprecations holds warnings about options in the file that were set by a former name. The node logs them.
 	Deprecations []string `yaml:"-"`
-	// Log receives the log messages. nil discards them.
+	// Log receives the log messages. If Log is nil, they are discarded.
 	Log *slog.Logger `yaml:"-"`
 
 	// Testing replaces parts of a node in tests.
 	Testing Testing `yaml:"-"`
 }
 
-// Testing replaces parts of a node in tests. Zero fields replace nothing.
+// Testing replaces parts of a node in tests. Fields that are zero have no effect.
 type Testing struct {
 	// NewestLevel is the newest feature level that the version supports.
 	NewestLevel feature.Level
-	// DiskUsage returns the usage of the disk with a directory.
+	// DiskUsage returns the usage of the disk that contains a directory.
 	DiskUsage func(dir string) (vfs.DiskUsage, error)
-	// Clock is used for timestamps, usage records, and the times and expirations of items. If the clock stands
-	// still, no minute ends and nothing expires during a test.
+	// Clock is used for timestamps, usage records, and the expiration times of items. If the clock stands still, no
+	// minute ends and no data expires during a test.
 	Clock sched.Clock
-	// TransactionTime limits the run time of the program of a transaction; 1 s if 0.
+	// TransactionTime is the maximum run time of the program of a transaction. The default is 1 s.
 	TransactionTime time.Duration
-	// SchemaTimeout limits a change of the schema or the roles; 10 s if 0.
+	// SchemaTimeout is the timeout of a change of the schema or the roles. The default is 10 s.
 	SchemaTimeout time.Duration
-	// ElectionTicks is the minimum silence of a leader, in units of 50 ms, after which others campaign; 20 if 0.
+	// ElectionTicks is the minimum silence of a leader, in units of 50 ms, before other nodes campaign. The default is
+	// 20.
 	ElectionTicks int
-	// VectorListsRows is the minimum number of rows at which a table's vector index has lists; the default is 2,500.
-	// VectorListsPause is the interval at which the number is checked; the default is 20 s.
+	// VectorListsRows is the minimum number of rows at which a table's vector index has lists. The default is 2,500.
+	// VectorListsPause is the interval between two checks of this number. The default is 20 s.
 	VectorListsRows  int64
 	VectorListsPause time.Duration
 }
 
 // Memory divides the memory of the process.
 type Memory struct {
-	// Budget is the total memory of the process. 0 means half of the memory of the machine or container.
+	// Budget is the total memory of the process. The value 0 selects half of the memory of the machine or container.
 	Budget Bytes `yaml:"budget"`
-	// BlockCache and Memtable are parts of the budget. 0 means 40 % and 1/128 (up to 64 MiB). Up to four memtables
-	// exist at the same time, and reads of fresh rows become slower with their size.
+	// BlockCache and Memtable are parts of the budget. The value 0 selects 40 % for BlockCache and 1/128, up to 64
+	// MiB, for Memtable. Up to four memtables exist at the same time. Reads of recent rows become slower as memtables
+	// become larger.
 	BlockCache Bytes `yaml:"block_cache"`
 	Memtable   Bytes `yaml:"memtable"`
-	// ChangeBuffer is the memory for recent changes while an archive is running. 0 selects 1/32 of the budget. The
-	// minimum is 4 MiB.
+	// ChangeBuffer is the memory for recent changes while an archive is running. The value 0 selects 1/32 of the
+	// budget. The minimum is 4 MiB.
 	ChangeBuffer Bytes `yaml:"change_buffer"`
 }
 
@@ -118,11 +121,11 @@ type Limits struct {
 	Connections        int           `yaml:"connections"`
 	AddressConnections int           `yaml:"connections_per_address"`
 	IdleTimeout        time.Duration `yaml:"idle_timeout"`
-	// QueueDelayTarget is the average queue delay above which requests are rejected; a negative value disables the
+	// QueueDelayTarget is the average queue delay above which requests are rejected. A negative value disables the
 	// check.
 	QueueDelayTarget time.Duration `yaml:"queue_delay_target"`
-	// ThrottleTimeout is the maximum time that a request waits for throughput before it is rejected. 0 rejects it
-	// immediately.
+	// ThrottleTimeout is the maximum time that a request waits for throughput before it is rejected. The value 0
+	// rejects the request immediately.
 	ThrottleTimeout time.Duration `yaml:"throttle_timeout"`
 	// Lending lets partitions lend unused throughput to busy partitions that share it.
 	Lending               bool          `yaml:"throughput_lending"`
@@ -143,27 +146,28 @@ type Limits struct {
 
 // Storage configures the store.
 type Storage struct {
-	// MinFreeDisk is the percentage of free disk space below which writes are rejected. -1 disables the check.
+	// MinFreeDisk is the percentage of free disk space below which writes are rejected. The value -1 disables the
+	// check.
 	MinFreeDisk int `yaml:"min_free_disk_percent"`
 	// SweepKeys is the maximum number of keys per second that are examined to remove deleted and expired data.
 	SweepKeys int `yaml:"sweep_keys_per_second"`
 }
 
-// Auth configures password authentication and permissions. They are enabled if there are users, or if Roles is
-// true.
+// Auth configures password authentication and permissions. They are enabled if users are configured or Roles is true.
 type Auth struct {
-	// Users maps names to bcrypt hashes as printed by `ilion hash-password`. Users are superusers.
+	// Users maps names to bcrypt hashes in the format of `ilion hash-password`. Users are superusers.
 	Users map[string]string `yaml:"users"`
 	// Roles requires authentication even without configured users. Clients then log in with a role that was created
 	// with CREATE ROLE.
 	Roles bool `yaml:"roles"`
-	// Certificates maps client certificates to roles (ADD IDENTITY). "optional" requests a password from clients whose
-	// certificate has no role; "required" rejects them. Empty disables the mapping.
+	// Certificates maps client certificates to roles (ADD IDENTITY). With "optional", clients whose certificate has no
+	// role must send a password. With "required", such clients are rejected. An empty value disables the mapping.
 	Certificates string `yaml:"certificates"`
 	// EndChangedLogins closes the connections of a role when its password or LOGIN changes. Connections of dropped
 	// roles are always closed.
 	EndChangedLogins bool `yaml:"end_sessions_on_credential_change"`
-	// AnonymousEndpoints lists the HTTP endpoints that need no login: metrics, status, and history.
+	// AnonymousEndpoints lists the HTTP endpoints that require no login. The endpoints are metrics, status, and
+	// history.
 	AnonymousEndpoints []string `yaml:"anonymous_endpoints"`
 }
 
@@ -171,43 +175,45 @@ type Auth struct {
 type TLS struct {
 	Cert string `yaml:"cert"`
 	Key  string `yaml:"key"`
-	// ClientCA, if set, requires client certificates that this authority has signed.
+	// ClientCA, if set, requires client certificates that the given authority has signed.
 	ClientCA string `yaml:"client_ca"`
 }
 
 // Cluster configures a cluster node. A node is standalone if Internal is empty.
 type Cluster struct {
-	// Internal is the listener address for other nodes, host:port. Advertise is the address sent to other nodes; it
-	// defaults to Internal.
+	// Internal is the address, host:port, on which the node listens for other nodes. Advertise is the address that
+	// other nodes use. The default is Internal.
 	Internal  string `yaml:"internal"`
 	Advertise string `yaml:"advertise"`
-	// Bootstrap creates a cluster, with existing data in the directory. It has no effect on a member. If Join is also
-	// set, all nodes can use the same options. The first node in the list creates the cluster unless another node
-	// responds as a member.
+	// Bootstrap creates a cluster. The cluster keeps existing data in the directory. On a member of a cluster, the
+	// option has no effect. If Join is also set, all nodes can use the same options. The first node in the list
+	// creates the cluster unless another node responds as a member.
 	Bootstrap bool `yaml:"bootstrap"`
-	// Join lists internal addresses of cluster nodes. One of them must respond.
+	// Join lists internal addresses of cluster nodes. At least one of these nodes must respond.
 	Join []string `yaml:"join"`
-	// JoinSecretFile holds the secret with which nodes without TLS authenticate. It defaults to join-secret in the data
-	// directory, which the bootstrapping node creates. If it is set together with TLS, both are required.
+	// JoinSecretFile is the file with the secret with which nodes without TLS authenticate. The default is join-secret
+	// in the data directory. The node that bootstraps the cluster creates this file. If JoinSecretFile is set together
+	// with TLS, both are required.
 	JoinSecretFile string `yaml:"join_secret_file"`
-	// RebuildDelay is the time after which the replicas of an unreachable node are rebuilt on other nodes. 0 selects 5
-	// minutes.
+	// RebuildDelay is the time after which the replicas of an unreachable node are rebuilt on other nodes. The value 0
+	// selects 5 minutes.
 	RebuildDelay time.Duration `yaml:"rebuild_delay"`
-	// Capacity is the disk capacity of this node for placement; 0 means the free disk space plus the data.
+	// Capacity is the disk capacity of this node for placement. The value 0 selects the free disk space plus the data.
 	Capacity Bytes `yaml:"capacity"`
 	// BalanceThreshold is the amount of data by which a node may exceed its share before it moves replicas to other
-	// nodes. A tenth of the share is added to this amount. 0 selects 256 MiB. The value of the node that leads the
-	// metadata applies.
+	// nodes. A tenth of the share is added to this amount. The value 0 selects 256 MiB. The node that leads the
+	// metadata determines the value that applies.
 	BalanceThreshold Bytes `yaml:"balance_threshold"`
-	// SnapshotRate is the rate at which this node sends replicas to other nodes, in bytes per second; 0 means 64 MB.
+	// SnapshotRate is the rate, in bytes per second, at which this node sends replicas to other nodes. The value 0
+	// selects 64 MB.
 	SnapshotRate Bytes `yaml:"snapshot_rate"`
-	// ClockSkew is the difference between node clocks above which a problem is reported. The default is 500 ms.
+	// ClockSkew is the clock difference between nodes above which a problem is reported. The default is 500 ms.
 	ClockSkew time.Duration `yaml:"clock_skew"`
 	// TLS configures the mutual authentication of nodes.
 	TLS NodeTLS `yaml:"tls"`
 }
 
-// NodeTLS names the files that `ilion cert` creates. Either all or none must be set.
+// NodeTLS names the files that `ilion cert` creates. Either all files or no files must be set.
 type NodeTLS struct {
 	CA   string `yaml:"ca"`
 	Cert string `yaml:"cert"`

@@ -26,7 +26,7 @@ func load(t *testing.T, text string) (Options, error) {
 	return o, Load(path, &o)
 }
 
-// TestLoadOptions checks how a configuration file is read and which errors are reported.
+// TestLoadOptions checks the options that a configuration file sets, and the errors that are reported.
 func TestLoadOptions(t *testing.T) {
 	got, err := load(t, `
 data: /d
@@ -110,7 +110,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestParseBytes checks which sizes are accepted: binary and decimal units.
+// TestParseBytes checks which sizes are accepted. It uses binary and decimal units.
 func TestParseBytes(t *testing.T) {
 	for text, want := range map[string]Bytes{"0": 0, "17": 17, "17B": 17, "512KiB": 512 << 10, "64 MiB": 64 << 20,
 		"4GiB": 4 << 30, "2TiB": 2 << 40, "1GB": 1e9, "30 TB": 30e12} {
@@ -125,7 +125,7 @@ func TestParseBytes(t *testing.T) {
 	}
 }
 
-// configured lists the keys of the configuration file below a key, with their default values.
+// configured lists the configuration keys below a key, with their default values.
 func configured(v reflect.Value, prefix string, out map[string]reflect.Value) {
 	for i := range v.NumField() {
 		tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("yaml"), ",")
@@ -207,7 +207,7 @@ var computed = map[string]bool{
 	"limits.request_bytes": true, "limits.result_bytes": true, "limits.row_bytes": true, "cluster.advertise": true,
 }
 
-// plainly returns a default value in the form that the page uses. plainly returns false for values other than text,
+// plainly returns a default value in the form that the page uses. It returns false for values other than text,
 // numbers, sizes, and times.
 func plainly(v reflect.Value) (string, bool) {
 	switch x := v.Interface().(type) {

@@ -12,22 +12,23 @@ import (
 
 // Splits configures automatic splits.
 type Splits struct {
-	// StorageCap is the maximum size of a physical partition on disk, unless its table sets storage_cap_gb. A partition
-	// is split at 80 % of this size.
+	// StorageCap is the maximum size of a physical partition on disk. The table option storage_cap_gb has precedence.
+	// A partition is split at 80 % of this size.
 	StorageCap Bytes `yaml:"storage_cap"`
-	// Units is the load in request units per second above which a partition is split. -1 disables splits by load.
+	// Units is the load, in request units per second, above which a partition is split. The value -1 disables splits
+	// by load.
 	Units int `yaml:"request_units_per_second"`
 }
 
-// The defaults and the limits of Splits.
+// These are the defaults and the limits of Splits.
 const (
 	storageCap    Bytes = 30e9
 	storageCapMin Bytes = schema.StorageCapMin
 	splitUnits          = budget.MaxPerSecond
 )
 
-// LoadLimit returns the load above which a partition is split, in request units per second, or 0 if splits by load are
-// off.
+// LoadLimit returns the load, in request units per second, above which a partition is split. It returns 0 if splits by
+// load are disabled.
 func (s *Splits) LoadLimit() float64 { return float64(max(s.Units, 0)) }
 
 func (s *Splits) validate() error {
@@ -43,19 +44,20 @@ func (s *Splits) validate() error {
 
 // Merges configures automatic merges.
 type Merges struct {
-	// Automatic enables merges. nil means true.
+	// Automatic enables merges. A nil value means true.
 	Automatic *bool `yaml:"automatic"`
 	// IdlePeriod is the time for which two adjacent partitions must stay far below the split limits before they merge.
 	IdlePeriod time.Duration `yaml:"idle_period"`
 }
 
-// The default and the minimum of Merges.IdlePeriod.
+// These are the default and the minimum of Merges.IdlePeriod.
 const (
 	idlePeriod    = 5 * time.Minute
 	idlePeriodMin = 100 * time.Millisecond
 )
 
-// MergeAfter returns the time that partitions must be idle before they are merged, or 0 if merges are off.
+// MergeAfter returns the time for which partitions must be idle before they are merged. It returns 0 if merges are
+// disabled.
 func (m *Merges) MergeAfter() time.Duration {
 	if m.Automatic != nil && !*m.Automatic {
 		return 0

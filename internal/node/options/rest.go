@@ -12,10 +12,11 @@ import (
 
 // REST configures the REST API of containers and items.
 type REST struct {
-	// Address is the listener address, host:port. Empty or "off" disables it.
+	// Address is the address of the listener in the form host:port. If Address is empty or "off", the listener is
+	// disabled.
 	Address string `yaml:"address"`
-	// PrimaryKey, SecondaryKey, and ReadOnlyKey are the signing keys: 64 bytes in base64, the same on all nodes. The
-	// cluster generates an empty key once and stores it in the metadata.
+	// PrimaryKey, SecondaryKey, and ReadOnlyKey are the signing keys, which are 64 bytes in base64. All nodes must
+	// have the same keys. If a key is empty, the cluster generates it once and stores it in the metadata.
 	PrimaryKey   string `yaml:"primary_key"`
 	SecondaryKey string `yaml:"secondary_key"`
 	ReadOnlyKey  string `yaml:"read_only_key"`
@@ -30,10 +31,10 @@ type REST struct {
 // Off reports whether the REST API is disabled.
 func (r *REST) Off() bool { return r.Address == "" || r.Address == "off" }
 
-// restKeyOptions lists the options of the keys, in the order of rest.KeySettings.
+// restKeyOptions lists the options for the keys in the order of rest.KeySettings.
 var restKeyOptions = []string{"rest.primary_key", "rest.secondary_key", "rest.read_only_key"}
 
-// configured returns the configured keys in base64, in the order of rest.KeySettings.
+// configured returns the configured keys in base64 in the order of rest.KeySettings.
 func (r *REST) configured() []string { return []string{r.PrimaryKey, r.SecondaryKey, r.ReadOnlyKey} }
 
 func (r *REST) validate() error {
@@ -57,8 +58,8 @@ func (r *REST) validate() error {
 	return nil
 }
 
-// Keys returns the configured keys, and the keys in the settings of the cluster for keys that are not configured. A key
-// that cannot be read is empty and admits no client.
+// Keys returns the configured keys. For keys that are not configured, it returns the keys in the settings of the
+// cluster. A key that cannot be decoded is empty and admits no client.
 func (r *REST) Keys(settings map[string]string) *rest.Keys {
 	keys := &rest.Keys{}
 	into := []*[]byte{&keys.Primary, &keys.Secondary, &keys.ReadOnly}

@@ -23,7 +23,8 @@ const (
 	logicalBytesMin Bytes = 10e6
 )
 
-// Validate returns an error if an option, or a combination of options, is invalid. The options must have defaults.
+// Validate returns an error if an option or a combination of options is invalid. The options must include their
+// defaults.
 func (o Options) Validate() error {
 	if _, err := compat.Parse(o.Compatibility); err != nil {
 		return err
@@ -178,7 +179,7 @@ func (o *Options) validateCluster() error {
 	return nil
 }
 
-// IsUnspecified reports whether a host stands for all interfaces.
+// IsUnspecified reports whether a host represents all interfaces.
 func IsUnspecified(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "" || err == nil && ip.IsUnspecified()

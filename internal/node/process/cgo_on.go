@@ -20,6 +20,6 @@ import "C"
 // cgoEnabled reports whether the block cache of the store is allocated outside the Go heap.
 const cgoEnabled = true
 
-// tuneAllocator limits the C allocator to one arena. By default, glibc gives each thread its own arena and returns
-// little memory from the arenas. As a result, the blocks of the cache used twice its size.
+// tuneAllocator limits the C allocator to one arena. By default, glibc gives each thread a separate arena and returns
+// little memory from the arenas. As a result, the blocks of the cache would use twice the size of the cache.
 func tuneAllocator() { C.one_arena() }

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// MachineMemory returns the memory available to the process: the memory of the machine, or the container's limit
-// if it is smaller.
+// MachineMemory returns the memory that is available to the process. The result is the memory of the machine, or the
+// limit of the container if it is lower.
 func MachineMemory() int64 {
 	total := int64(4 << 30)
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {

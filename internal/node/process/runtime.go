@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process adapts the operating system process to the machine: the memory limit, the garbage collector, and the
-// file descriptors. Start reading at Tune.
+// Package process adapts the operating system process to the machine. It sets the memory limit and the garbage
+// collector, and divides the file descriptors. Start reading at Tune.
 package process
 
 import (
@@ -11,12 +11,13 @@ import (
 	"runtime/debug"
 )
 
-// Tune adapts the Go runtime to a memory budget in bytes. It sets the memory limit, the GC target, and GOMAXPROCS
-// unless the environment sets them (GOMEMLIMIT, GOGC, GOMAXPROCS). cgoBytes is the part of the budget that is outside
-// the Go heap in builds with cgo.
+// Tune adapts the Go runtime to a memory budget in bytes. It sets the memory limit, the GC target, and GOMAXPROCS,
+// unless the environment sets them (GOMEMLIMIT, GOGC, GOMAXPROCS). In builds with cgo, cgoBytes is the part of the
+// budget outside the Go heap.
 //
-// Without cgo, the block cache is inside the Go heap, and the default GC target of 100 % would let the heap grow to
-// twice the cache. A synced write blocks a processor for the duration of an fsync, so GOMAXPROCS is at least two.
+// Without cgo, the block cache is in the Go heap. The default GC target of 100 % would then let the heap grow to twice
+// the size of the cache. A synced write blocks a processor for the duration of an fsync. Therefore, Tune sets
+// GOMAXPROCS to two or more.
 func Tune(budget, cgoBytes int64) {
 	tuneAllocator()
 	if os.Getenv("GOMEMLIMIT") == "" {
@@ -35,15 +36,15 @@ func Tune(budget, cgoBytes int64) {
 }
 
 const (
-	// tablesOpen is the number of tables that the store keeps open if descriptors are plentiful. The Raft log keeps up
-	// to the same number of tables open.
+	// tablesOpen is the number of tables that the store keeps open if enough descriptors are available. The Raft log
+	// keeps up to the same number of tables open.
 	tablesOpen = 1000
-	// descriptorsElsewhere is the number of descriptors reserved for logs, manifests, other nodes, and HTTP.
+	// descriptorsElsewhere is the number of descriptors that are reserved for logs, manifests, other nodes, and HTTP.
 	descriptorsElsewhere = 256
 )
 
-// ShareDescriptors divides the file descriptors between the store, which cannot work without them, and clients. It
-// returns the number of tables that the store may keep open and the number of client connections.
+// ShareDescriptors divides the file descriptors between the store and clients. The store cannot work without
+// descriptors. It returns the number of tables that the store may keep open and the number of client connections.
 func ShareDescriptors(limit, clients int) (tables, connections int) {
 	tables = min(tablesOpen, limit/8)
 	return tables, min(clients, max(1, limit-2*tables-descriptorsElsewhere))

@@ -20,34 +20,34 @@ import (
 )
 
 const (
-	// adviseTimeout limits the wait for advice on a table, and adviseNodeTimeout limits the wait for another node.
+	// adviseTimeout is the maximum wait for advice on a table. adviseNodeTimeout is the maximum wait for another node.
 	adviseTimeout     = 20 * time.Second
 	adviseNodeTimeout = 10 * time.Second
-	// adviceAge is the maximum age of the advice in the virtual table, and adviceTablesMax is the number of tables
-	// whose advice is cached.
+	// adviceAge is the maximum age of the advice in the virtual table. adviceTablesMax is the number of tables whose
+	// advice is cached.
 	adviceAge       = time.Minute
 	adviceTablesMax = 1000
-	// adviceTimeout limits the duration of a query of the virtual table. Tables that do not fit into this time are
-	// omitted.
+	// adviceTimeout is the maximum duration of a query of the virtual table. The result omits tables for which no time
+	// is left.
 	adviceTimeout = 8 * time.Second
 )
 
-// adviseCall requests a node's data about the table with an ID of 4 bytes.
+// adviseCall requests a node's data about a table. The request contains the table ID in 4 bytes.
 var adviseCall = rpc.Declare[rpc.Bytes, advise.Part](rpc.Spec{Name: "table", Since: 3, Timeout: adviseNodeTimeout,
 	RequestMax: rpc.SmallBytes, Idempotent: true})
 
-// Advisor gives advice on the design of tables, using data from all nodes. It caches advice for the virtual table.
+// Advisor gives advice on the design of tables. It uses data from all nodes. It caches advice for the virtual table.
 type Advisor struct {
 	src    Sources
 	engine Engine
 	usage  *UsageReporter
 	counts *partitioncount.Counter
 
-	// sampling is held while this node samples rows, so that it samples one table at a time.
+	// sampling is held while this node samples rows. The node therefore samples one table at a time.
 	sampling sync.Mutex
 
 	mu    sync.Mutex
-	cache map[uint32]cachedAdvice // by table
+	cache map[uint32]cachedAdvice // cached advice by table
 }
 
 // NewAdvisor returns an Advisor that uses the usage and sizes of partitions.
@@ -71,7 +71,7 @@ func (a *Advisor) register(s *rpc.Server) {
 	})
 }
 
-// advise returns advice on a table. The report shows how much data is missing if a node does not respond.
+// advise returns advice on a table. If a node does not respond, the report shows how much data is missing.
 func (a *Advisor) advise(ctx context.Context, t *schema.Table) (advise.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, adviseTimeout)
 	defer cancel()
@@ -155,7 +155,7 @@ func (a *Advisor) survey(ctx context.Context, table uint32) (part advise.Part, e
 	return part, nil
 }
 
-// Advise returns advice on the user table ks.table, or on all user tables if the name is empty.
+// Advise returns advice on the user table ks.table. If the name is empty, Advise returns advice on all user tables.
 func (a *Advisor) Advise(ctx context.Context, name string) ([]advise.Report, error) {
 	reports := []advise.Report{}
 	if name != "" {
@@ -196,7 +196,7 @@ func (a *Advisor) Advice(ctx context.Context, tables []*schema.Table) (out []adv
 	return out
 }
 
-// cached returns the cached advice on a table, or computes it if the cached advice is too old.
+// cached returns the cached advice on a table. If the cached advice is too old, cached computes new advice.
 func (a *Advisor) cached(ctx context.Context, t *schema.Table) (advise.Report, error) {
 	a.mu.Lock()
 	known, ok := a.cache[t.ID]

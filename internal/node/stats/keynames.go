@@ -22,7 +22,8 @@ type KeyNames struct {
 // NewKeyNames returns KeyNames that look up unknown keys in a store.
 func NewKeyNames(c *catalog.Catalog, store *storage.Store) KeyNames { return KeyNames{c, store} }
 
-// Name returns the readable name of a logical partition: its key columns in CQL, or its token if the key is unknown.
+// Name returns the readable name of a logical partition. The name consists of the key columns in CQL, or of the token
+// if the key is unknown.
 func (n KeyNames) Name(table uint32, at token.Token, key []byte) string {
 	t := n.catalog.Snapshot().TableByID(table)
 	if key == nil && (t == nil || !t.MaskedKey()) {
@@ -37,7 +38,7 @@ func (n KeyNames) Name(table uint32, at token.Token, key []byte) string {
 	return keyLiterals(t, key)
 }
 
-// Describe returns the readable name of a logical partition: its table and its key.
+// Describe returns the readable name of a logical partition. The name consists of the table and the key.
 func (n KeyNames) Describe(table uint32, key []byte) string {
 	t := n.catalog.Snapshot().TableByID(table)
 	if t == nil {
@@ -46,8 +47,8 @@ func (n KeyNames) Describe(table uint32, key []byte) string {
 	return t.String() + " " + keyLiterals(t, key)
 }
 
-// keyLiterals returns the columns and values of a partition key, in CQL or, for containers, in JSON. Masked columns are
-// never shown, because the reader is unknown.
+// keyLiterals returns the columns and values of a partition key in CQL. For containers, it returns them in JSON. It
+// never shows masked columns, because the reader is unknown.
 func keyLiterals(t *schema.Table, key []byte) string {
 	columns := make([]string, len(t.PartitionKey))
 	for i, c := range t.PartitionKey {

@@ -14,10 +14,10 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partitioncount"
 )
 
-// countWait is the time that a request for sizes waits for logical partitions to be counted.
+// countWait is the maximum time for which a request for sizes waits until logical partitions have been counted.
 const countWait = time.Second
 
-// ringToken is a token of the ring and its node.
+// ringToken is a token of the ring and the node to which the token belongs.
 type ringToken struct {
 	token token.Token
 	node  topology.NodeID
@@ -74,8 +74,8 @@ func (s *SizeEstimator) ring() []ringToken {
 	return out
 }
 
-// SizeEstimates returns the estimates that this node reports. Each piece of a table is reported by one node. This is
-// the first node after the end of the piece in ring order that has a replica of the piece.
+// SizeEstimates returns the estimates that this node reports. Exactly one node reports each piece of a table. This
+// node is the first node, in ring order after the end of the piece, that has a replica of the piece.
 func (s *SizeEstimator) SizeEstimates(ctx context.Context) []catalog.SizeEstimate {
 	s.counts.Refresh(ctx, countWait)
 	ring := s.ring()
@@ -96,7 +96,7 @@ func (s *SizeEstimator) SizeEstimates(ctx context.Context) []catalog.SizeEstimat
 	return out
 }
 
-// reportingNode returns the node that reports the piece of a partition that ends with a token.
+// reportingNode returns the node that reports the piece of a partition that ends with the token last.
 func reportingNode(p *topology.Partition, ring []ringToken, last token.Token) topology.NodeID {
 	first, _ := slices.BinarySearchFunc(ring, last, func(a ringToken, t token.Token) int { return a.token.Compare(t) })
 	for i := range ring {
@@ -110,7 +110,7 @@ func reportingNode(p *topology.Partition, ring []ringToken, last token.Token) to
 	return topology.NodeID{}
 }
 
-// Replica describes the local replica of a partition, or returns nil if this node has none.
+// Replica describes the local replica of a partition. It returns nil if this node has no replica.
 func (s *SizeEstimator) Replica(p *topology.Partition) *catalog.Replica {
 	r := s.src.Host.Replica(p.ID)
 	if r == nil {

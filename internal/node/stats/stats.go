@@ -3,10 +3,10 @@
 // Package stats collects the statistics of tables, partitions, and users from all nodes, for virtual tables, status
 // pages, and metrics.
 //
-// Each type is responsible for one subject: UsageReporter for consumed request units, SizeEstimator for the sizes of
-// partitions, TableSampler for the rows and latencies of tables, and Advisor for the design of tables. Every type
-// measures this node, queries the other nodes (clusterquery), and responds to their queries. Statistics of nodes that
-// do not respond are missing.
+// Each type is responsible for one subject. UsageReporter reports consumed request units, and SizeEstimator reports
+// the sizes of partitions. TableSampler reports the rows and latencies of tables, and Advisor reports the design of
+// tables. Every type measures this node, queries the other nodes (clusterquery), and responds to their queries.
+// Statistics of nodes that do not respond are missing.
 package stats
 
 import (
@@ -31,7 +31,7 @@ type Sources struct {
 	Clock   *peers.NodeClock
 }
 
-// Engine holds the statistics of the requests that clients sent to this node. It is implemented by *session.Engine.
+// Engine holds the statistics of the requests that clients have sent to this node. *session.Engine implements it.
 type Engine interface {
 	TableHistogram(table uint32, op session.Operation) session.LatencyHistogram
 	Scans(table uint32) []session.ScanShape

@@ -18,18 +18,19 @@ import (
 )
 
 const (
-	// tablesTime is the maximum time that a node samples tables for one query. tablesTimeout limits the wait for the
-	// result.
+	// tablesTime is the maximum time for which a node samples tables for one query. tablesTimeout is the maximum wait
+	// for the result.
 	tablesTime, tablesTimeout = 800 * time.Millisecond, 2 * time.Second
 	// deadKeysMax is the maximum number of records of dead keys that are examined for a table.
 	deadKeysMax = 20_000
 )
 
-// tablePart is a node's data about a table: the physical partitions that it leads and the requests that it has served.
+// tablePart is a node's data about a table. It covers the physical partitions that the node leads and the requests
+// that the node has served.
 type tablePart struct {
 	Table uint32 `json:"table"`
-	// Sampled reports whether Rows and Bytes cover every led partition. Exact reports whether Rows and Bytes are exact
-	// instead of estimates.
+	// Sampled reports whether Rows and Bytes cover every led partition. Exact reports whether Rows and Bytes are
+	// exact.
 	Sampled bool    `json:"sampled"`
 	Exact   bool    `json:"exact"`
 	Rows    float64 `json:"rows"`
@@ -38,12 +39,12 @@ type tablePart struct {
 	Dead   uint64                      `json:"dead"`
 	More   bool                        `json:"more"`
 	Lag    int64                       `json:"lag"`
-	Spread [3]session.LatencyHistogram `json:"spread"` // by session.Operation
+	Spread [3]session.LatencyHistogram `json:"spread"` // indexed by session.Operation
 	Views  map[uint32]catalog.ViewLag  `json:"views,omitempty"`
 }
 
-// TableSampler estimates the rows and garbage of tables from samples, and reports the latencies of their requests and
-// the lags of their views.
+// TableSampler estimates the rows and garbage of tables from samples. It also reports the latencies of requests and
+// the lags of views.
 type TableSampler struct {
 	src    Sources
 	engine Engine
@@ -94,7 +95,7 @@ func (s *TableSampler) local(ctx context.Context, ids []uint32) (parts []tablePa
 	return parts, nil
 }
 
-// sample samples the led partitions of a table. Read errors already stop the node.
+// sample samples the led partitions of a table. It ignores read errors, because they already stop the node.
 func (s *TableSampler) sample(ctx context.Context, t *schema.Table, led []keys.Span, p *tablePart) {
 	now := s.src.Clock.Wall().Unix()
 	if d, err := s.src.Store.PendingGarbage(t.ID, led, now, deadKeysMax); err == nil && d.Count > 0 {
@@ -125,8 +126,8 @@ func sampleOptions(spans int, now int64) storage.SampleOptions {
 	return storage.SampleOptions{Spots: each, Run: 2, HeavySpots: each, RowsKept: 1, Bytes: int64(each) << 16, Now: now}
 }
 
-// add adds the sample of a physical partition with a number of logical partitions. The randomly sampled partitions
-// represent all partitions except the partitions that were found because of their size.
+// add adds the sample of a physical partition. logical is the partition's number of logical partitions. The randomly
+// sampled logical partitions represent all logical partitions, except those found because of their size.
 func (p *tablePart) add(s *storage.Sample, logical float64) {
 	var rows, bytes, drawn, heavy float64
 	for i := range s.Partitions {
@@ -198,14 +199,15 @@ func shownLatency(s *session.LatencyHistogram) catalog.Latency {
 		PerSecond: l.PerSecond}
 }
 
-// Latency returns the latency of an operation on a table at this node. ok is false if it has not been executed.
+// Latency returns the latency of an operation on a table at this node. ok is false if the operation has not been
+// executed.
 func (s *TableSampler) Latency(table uint32, op catalog.LatencyOperation) (l catalog.Latency, ok bool) {
 	h := s.engine.TableHistogram(table, session.Operation(op))
 	l = shownLatency(&h)
 	return l, l.Count > 0
 }
 
-// ViewLags returns the lags of views on this node, by the ID of the hint index.
+// ViewLags maps the IDs of hint indexes to the lags of the views on this node.
 func (s *TableSampler) ViewLags() map[uint32]catalog.ViewLag {
 	out := map[uint32]catalog.ViewLag{}
 	for id, l := range s.views.Lags() {

@@ -33,7 +33,7 @@ type UsageReporter struct {
 	names   KeyNames
 	largest *partitioncount.LargestFinder
 	log     *slog.Logger
-	// becameHot counts the times that partitions became hot.
+	// becameHot counts how often partitions became hot.
 	becameHot atomic.Uint64
 }
 
@@ -43,7 +43,7 @@ func NewUsageReporter(src Sources, log *slog.Logger) *UsageReporter {
 		largest: &partitioncount.LargestFinder{Store: src.Store.Statistics, Host: src.Host, Clock: src.Clock}}
 }
 
-// FindLargest finds the largest logical partitions for reports that request them, until ctx ends.
+// FindLargest finds the largest logical partitions for reports that request them. It returns when ctx ends.
 func (u *UsageReporter) FindLargest(ctx context.Context) { u.largest.Run(ctx) }
 
 func (u *UsageReporter) register(s *rpc.Server) {
@@ -60,8 +60,8 @@ func (u *UsageReporter) Usage(ctx context.Context, q usage.ReportOptions) []usag
 	return usage.Merge(lists...)
 }
 
-// ContainerSizes returns the sizes of the physical partitions of a container's table, by ID. Sizes on nodes that do not
-// respond are missing.
+// ContainerSizes maps partition IDs to the sizes of the physical partitions of a container's table. The sizes of
+// partitions on nodes that do not respond are missing.
 func (u *UsageReporter) ContainerSizes(ctx context.Context, table uint32) map[topology.PartitionID]container.Size {
 	out := map[topology.PartitionID]container.Size{}
 	for _, r := range u.Usage(ctx, usage.ReportOptions{Table: table, Sizes: true}) {
@@ -103,14 +103,14 @@ func (u *UsageReporter) local(q usage.ReportOptions) (out []usage.Report) {
 	return out
 }
 
-// nameKeys adds the readable names of logical partitions. It looks up keys that no read has named.
+// nameKeys adds the readable names of logical partitions. It looks up keys that no read has identified.
 func (u *UsageReporter) nameKeys(table uint32, heavy []usage.HeavyPartition) {
 	for i := range heavy {
 		heavy[i].Name = u.names.Name(table, heavy[i].Token, heavy[i].Key)
 	}
 }
 
-// PartitionHot logs that a partition has become hot, or has cooled down (R55).
+// PartitionHot logs that a partition has become hot or has cooled down (R55).
 func (u *UsageReporter) PartitionHot(r *partition.Replica, hot bool) {
 	t := u.src.Catalog.UserTable(r.Table())
 	if t == nil {
@@ -136,7 +136,7 @@ func (u *UsageReporter) PartitionHot(r *partition.Replica, hot bool) {
 		slog.String("hottest_key", key), slog.Int("its_share_percent", int(100*share)))
 }
 
-// BecameHot returns the number of times that partitions on this node became hot.
+// BecameHot returns how often partitions on this node became hot.
 func (u *UsageReporter) BecameHot() uint64 { return u.becameHot.Load() }
 
 // UserReporter reports the users with the highest usage.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sweep removes data that no read can see, such as deleted and expired rows, from the partitions that a node
-// leads.
+// Package sweep removes data that no read can see from the partitions that a node leads. Examples are deleted and
+// expired rows.
 package sweep
 
 import (
@@ -28,7 +28,7 @@ type Sweeper struct {
 	Clock       *peers.NodeClock
 	// Clients reports whether sweeps must yield to requests.
 	Clients interface{ Overloaded() bool }
-	// KeysPerSecond limits the sweeps of entries that are due.
+	// KeysPerSecond is the maximum number of due entries that are swept per second.
 	KeysPerSecond int
 	Log           *slog.Logger
 }
@@ -37,7 +37,7 @@ type Sweeper struct {
 func (s *Sweeper) Run(ctx context.Context) {
 	s.Store.RunSweeper(ctx, storage.SweeperOptions{
 		Node: sweepNode{s},
-		// The due entries are known, so scanning other data would find little.
+		// The due entries are known, so a scan of other data would find little.
 		DuePerSecond: s.KeysPerSecond, KeysPerSecond: s.KeysPerSecond / 5,
 	})
 }
@@ -67,12 +67,12 @@ func (s sweepNode) Propose(ctx context.Context, sw command.Sweep) error {
 func (s sweepNode) SweepFailed(err error) {
 	level := slog.LevelWarn
 	if _, ok := errors.AsType[*partition.WrongRange](err); ok {
-		level = slog.LevelDebug // the replica has been split or merged, and is swept later
+		level = slog.LevelDebug // the replica has been split or merged and will be swept later
 	}
 	s.Log.LogAttrs(context.Background(), level, "sweep failed", slog.String("error", err.Error()))
 }
 
-// Spans implements storage.SweepNode. It returns the spans of leading replicas.
+// Spans implements storage.SweepNode. It returns the spans of the replicas that lead their partitions.
 func (s sweepNode) Spans() []keys.Span {
 	var out []keys.Span
 	for _, r := range s.Host.Replicas() {

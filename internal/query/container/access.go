@@ -13,7 +13,8 @@ import (
 
 // access describes how a page finds its items.
 type access struct {
-	// index, if not nil, looks up single values and yields items in place order. first is the size of the first read.
+	// index looks up single values and yields items in place order. It is nil if the page does not use an index in
+	// this way. first is the size of the first read.
 	index *command.IndexLookup
 	first int
 	// id is the ID of the index. Each element of intervals is a value range that contains all items of the query. The
@@ -21,7 +22,7 @@ type access struct {
 	id        uint32
 	intervals []*interval
 	// any reports whether the query has a single page that may contain any of the matching items, up to the requested
-	// number.
+	// number of items.
 	any bool
 }
 

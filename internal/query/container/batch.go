@@ -72,9 +72,9 @@ func failedAt(n, i int, e *Error) *Results {
 	return r
 }
 
-// prepare validates an operation as far as possible without the stored item and converts its body to the stored form.
-// The body may share the memory of the request. key is the key of the request. If it is nil, prepare sets it from the
-// body.
+// prepare validates an operation as far as possible without the stored item, and converts its body to the stored form.
+// The body may share the memory of the request. key is the key of the request. If key is nil, prepare sets it to the
+// key in the body.
 func (c *Container) prepare(op *Operation, key *epk.Key) *Error {
 	switch op.Kind {
 	case Read, Delete:
@@ -135,7 +135,7 @@ func (c *Container) take(op *Operation, v document.Value, key *epk.Key) *Error {
 		return Errorf(400, 0, "The id %s in the body does not match the id %s of the request.", strconv.Quote(id.Str()),
 			strconv.Quote(op.ID))
 	}
-	// Items that earlier builds stored under such IDs can still be read, replaced and deleted.
+	// Items that earlier builds stored under such IDs can still be read, replaced, and deleted.
 	if op.Kind != Replace && strings.ContainsAny(id.Str(), "/\\?#") {
 		return Errorf(400, 0, "The id of an item cannot contain '/', '\\', '?' or '#': %s. Use another id.",
 			strconv.Quote(id.Str()))
@@ -165,7 +165,7 @@ func (e *Engine) await(done command.OutcomeChannel) command.Outcome {
 	return o
 }
 
-// staleTime limits the retries of a request whose container changes concurrently.
+// staleTime limits the time for retries of a request whose container changes concurrently.
 const staleTime = 2 * time.Second
 
 // decide sends a request to the leader of its logical partition.
@@ -256,8 +256,8 @@ func (e *Engine) results(ctx context.Context, c *Container, key epk.Key, ops []O
 	return out, nil
 }
 
-// bodySent returns the body that the last of several operations wrote. bodySent returns nil if the request does not
-// contain that body.
+// bodySent returns the body that the last of several operations wrote. It returns nil if the request does not contain
+// that body.
 func bodySent(ops []Operation) []byte {
 	last := &ops[len(ops)-1]
 	for i := len(ops) - 1; i >= 0; i-- {
@@ -281,8 +281,8 @@ func unread(ops []Operation, err error) error {
 	return Errorf(408, 0, "The operations were executed, but the items that they returned could not be read: %v", err)
 }
 
-// fetch reads an item's body that is missing from the response because the request was repeated and the body is large.
-// fetch returns an error if the item has changed since the request.
+// fetch reads the body of an item. The body is missing from the response because the request was repeated and the body
+// is large. fetch returns an error if the item has changed since the request.
 func (e *Engine) fetch(ctx context.Context, c *Container, key epk.Key, item *Item, out *Results,
 	o *RequestOptions) error {
 	// The operations have been executed and charged.

@@ -81,8 +81,8 @@ func (f *definer) DeleteDatabase(ctx context.Context, d *Database, ifMatch strin
 		Check: func(s *schema.Schema) error { _, err := d.in(s, ifMatch); return err }}))
 }
 
-// in finds the database in the given schema. in returns 404 if the database was dropped, even if it was created again
-// with the same ID. in returns 412 if ifMatch does not match the etag.
+// in finds the database in the given schema. It returns 404 if the database was dropped, even if it was created again
+// with the same ID. It returns 412 if ifMatch does not match the etag.
 func (d *Database) in(s *schema.Schema, ifMatch string) (*schema.Keyspace, error) {
 	ks := s.Keyspaces[d.keyspace.Name]
 	switch {
@@ -175,7 +175,7 @@ func (f *definer) ReplaceContainer(ctx context.Context, c *Container, body []byt
 }
 
 // beforeMax is the maximum number of policies that are recorded while the index is incomplete. Above this limit, the
-// index is not used until it is complete again.
+// index is not used until it is complete.
 const beforeMax = 8
 
 // reindex determines how a change of a container's definition affects its index.
@@ -236,7 +236,8 @@ func (r *directory) again(c *Container) (*Container, error) {
 	return now, err
 }
 
-// change changes the descriptor or the properties of a container. If ifMatch is not empty, it must match the etag.
+// change changes the descriptor or the properties of a container. If ifMatch is not empty, it must match the etag of
+// the container.
 func (f *definer) change(ctx context.Context, c *Container, ifMatch string, properties []schema.Property,
 	change func(*schema.Container, *schema.Replacing) error) error {
 	return refusedIf(f.apply(ctx, &schema.ReplaceContainer{Stamp: f.stamp(), Keyspace: c.table.Keyspace,

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/changefeed"
 )
 
-// changed returns a change as clients see it: the item with its commit stamp as _lsn. If all is set, it returns the
-// current version, the previous version, and the kind of the change.
+// changed returns a change in the form that clients see. This form is the item with its commit stamp as _lsn. If all
+// is set, it returns the current version, the previous version, and the kind of the change.
 func (c *Container) changed(e *changefeed.Entry, all bool) ([]byte, error) {
 	id, err := c.idOf(e.Clustering)
 	if err != nil {

@@ -22,12 +22,13 @@ type ChangesRequest struct {
 	// AllVersions requests every retained version and deletion. Otherwise, the feed returns the latest version of each
 	// changed item.
 	AllVersions bool
-	// Continuation is the continuation of the previous page. If Continuation is empty, the feed begins at Since. If Now
-	// is set, it contains only future changes. If neither is set, it begins with the first change.
+	// Continuation is the continuation of the previous page. If Continuation is empty, the feed begins at Since. If
+	// Now is set, the feed contains only future changes. If neither Now nor Since is set, the feed begins with the
+	// first change.
 	Continuation string
 	Now          bool
 	Since        time.Time
-	// MaxItems limits the page. MaxItems defaults to 1000 if it is not positive.
+	// MaxItems limits the page. If MaxItems is not positive, the limit is 1000.
 	MaxItems int
 	RequestOptions
 }
@@ -44,7 +45,7 @@ type ChangesPage struct {
 // The continuation is never empty. It resumes the feed after the page, even if the page has reached the end of the
 // feed. Changes of a logical partition are in commit order, and a sequence of continuations returns each change once
 // (see package changefeed). The order of the changes in a page is the commit order if the clocks of the nodes agree. A
-// page may be empty even if the feed has not ended; Ended reports the end.
+// page may be empty even if the feed has not ended. Ended reports the end of the feed.
 func (e *Engine) Changes(ctx context.Context, c *Container, r *ChangesRequest) (*ChangesPage, error) {
 	x, err := e.newScan(c, &r.Scope, "", &r.RequestOptions)
 	if err != nil {

@@ -29,8 +29,9 @@ func isComposite(value []byte) bool {
 	return len(value) > 1 && (value[0] == ascends || value[0] == descends)
 }
 
-// compositePrefix returns the prefix of all entry values of a composite index. compositePrefix returns nil if the
-// index has no entries: its paths are too long, or they name properties that clients see but the item does not store.
+// compositePrefix returns the prefix of all entry values of a composite index. It returns nil if the index has no
+// entries because its paths are too long, or because they name properties that clients see but the item does not
+// store.
 func compositePrefix(index []CompositePath) (out []byte) {
 	for i, p := range index {
 		if first := p.Path[0]; first != document.TimeMember && document.IsSystem(first) {
@@ -63,7 +64,7 @@ func compositeOf(prefix []byte) (out []CompositePath) {
 	return out
 }
 
-// appendEscaped appends all or the beginning of a value's encoded form and escapes the terminator.
+// appendEscaped appends all of a value's encoded form or the beginning of it, and escapes the terminator.
 func appendEscaped(dst, form []byte) []byte {
 	for _, b := range form {
 		if b <= partEscape {

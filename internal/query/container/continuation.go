@@ -10,14 +10,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 )
 
-// A continuation begins with the table ID of its container and a period. A place is meaningless in a container that
-// was created later under the same name: a client that resumed there would miss items. Continuations of builds before
-// feature.ContinuationIDs contain no period and are accepted.
+// A continuation begins with the table ID of its container and a period. A place has no meaning in a container that
+// was created later under the same name, and a client that resumed there would miss items. Continuations of builds
+// before feature.ContinuationIDs contain no period. They are accepted.
 
 // continuationBase is the numeric base of the table ID.
 const continuationBase = 36
 
-// continuation returns the client form of a query or list continuation. continuation returns "" for "".
+// continuation returns the client form of a query or list continuation. For an empty continuation, it returns "".
 func (e *Engine) continuation(c *Container, rest string) string {
 	if rest == "" || e.opts.Levels.Current() < feature.ContinuationIDs {
 		return rest
@@ -46,12 +46,13 @@ func badContinuation() *Error {
 	return Errorf(400, 0, "The continuation is invalid.")
 }
 
-// continuationOf returns the continuation of a list of items: the place of the first item of the next page.
+// continuationOf returns the continuation of a list of items. The continuation contains the place of the first item of
+// the next page.
 func (e *Engine) continuationOf(c *Container, p *place) string {
 	return e.continuation(c, base64.RawURLEncoding.EncodeToString(p.append(nil)))
 }
 
-// placeIn parses the output of continuationOf. placeIn returns "" for the beginning.
+// placeIn parses the output of continuationOf. It returns "" for the beginning.
 func (c *Container) placeIn(text string) (string, *Error) {
 	rest, bad := c.continued(text)
 	if bad != nil {

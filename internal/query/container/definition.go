@@ -24,9 +24,10 @@ type Definition struct {
 	// TTL is the default time to live of items in seconds. -1 means that items expire only by their own ttl. 0 means
 	// that items never expire, even if they have a ttl.
 	TTL int32
-	// UniqueKeys are the paths of each unique key.
+	// UniqueKeys contains the paths of each unique key.
 	UniqueKeys [][]string
-	// Keep is the retention of all versions and deletions for the change feed in seconds. 0 disables retention.
+	// Keep is the retention of all versions and deletions for the change feed in seconds. If Keep is 0, they are not
+	// retained.
 	Keep int64
 	// Index determines which paths of items are indexed.
 	Index IndexingPolicy
@@ -35,13 +36,13 @@ type Definition struct {
 
 	keyPaths []document.Path
 	unique   [][]document.Path
-	// before holds the policies that have been in force since the index was last complete.
+	// before contains the policies that have been in force since the index was last complete.
 	before []*IndexingPolicy
-	// scripts holds the container's scripts. The scripts are created on first use.
+	// scripts contains the container's scripts. It is created on first use.
 	scripts atomic.Pointer[[]*Script]
 }
 
-// Limits of definitions.
+// These are limits of definitions.
 const (
 	definitionBytesMax = 256 << 10
 	uniqueKeysMax      = 10
@@ -50,7 +51,7 @@ const (
 	PathBytesMax = 1024
 )
 
-// Defaults that Cosmos DB adds for omitted members.
+// These are defaults that Cosmos DB adds for omitted members.
 const (
 	defaultPath     = "/_partitionKey"
 	defaultIndexing = `{"indexingMode":"consistent","automatic":true,"includedPaths":[{"path":"/*"}],` +
@@ -188,7 +189,7 @@ func (d *Definition) readTTL(v document.Value) (document.Value, *Error) {
 	return v, nil
 }
 
-// ttlOf parses a time to live: -1, or a positive number.
+// ttlOf parses a time to live, which is -1 or a positive number.
 func ttlOf(v document.Value) (seconds int32, ok bool) {
 	f := v.Float()
 	if v.Kind() != document.Number || f != math.Trunc(f) || f > math.MaxInt32 || f != -1 && f < 1 {

@@ -38,7 +38,7 @@ type Store interface {
 type IndexBuilds interface {
 	// Building reports whether an index is incomplete.
 	Building(ix *schema.Index) bool
-	// Progress returns the build progress of an incomplete index in percent, as far as this node knows.
+	// Progress returns the build progress of an incomplete index in percent, as known to this node.
 	Progress(ix *schema.Index) int
 }
 
@@ -48,12 +48,12 @@ type noBuilds struct{}
 func (noBuilds) Building(*schema.Index) bool { return false }
 func (noBuilds) Progress(*schema.Index) int  { return 0 }
 
-// Levels determines the feature level. It is a membership.Levels.
+// Levels determines the feature level. membership.Levels implements it.
 type Levels interface {
 	Current() feature.Level
 }
 
-// newestLevel is the default of Levels.
+// newestLevel is the Levels that is used if Options.Levels is nil.
 type newestLevel struct{}
 
 func (newestLevel) Current() feature.Level { return feature.Newest }
@@ -69,13 +69,13 @@ type Sizes interface {
 	ContainerSizes(ctx context.Context, table uint32) map[topology.PartitionID]Size
 }
 
-// Metadata is the metadata of the cluster. It is a *meta.Keeper.
+// Metadata is the metadata of the cluster. *meta.Keeper implements it.
 type Metadata interface {
 	// AwaitLatest waits until this node's schema contains every change that any node acknowledged before the call.
 	AwaitLatest(ctx context.Context) error
 }
 
-// Options configures an Engine. Catalog, Coordinator and Store are required.
+// Options configures an Engine. Catalog, Coordinator, and Store are required.
 type Options struct {
 	Catalog     *catalog.Catalog
 	Coordinator Coordinator
@@ -86,27 +86,27 @@ type Options struct {
 	Sched *sched.Scheduler
 	// Builds reports the progress of index builds. If it is nil, all indexes are complete.
 	Builds IndexBuilds
-	// Levels returns the feature level at which the cluster's nodes write. Levels defaults to feature.Newest.
+	// Levels returns the feature level at which the cluster's nodes write. If it is nil, the level is feature.Newest.
 	Levels Levels
 	// Restores may be nil if no table is being restored. Sizes may be nil if no sizes are known.
 	Restores Restores
 	Sizes    Sizes
 	// Metadata is the metadata of the cluster. If it is nil, the schema is always current.
 	Metadata Metadata
-	// Clock is the clock. Clock defaults to Sched.
+	// Clock is the clock. If it is nil, the engine uses Sched.
 	Clock sched.Clock
-	// ReadTimeout limits the retries of a read whose result could not be confirmed. ReadTimeout defaults to 5 s.
+	// ReadTimeout limits the time for retries of a read whose result could not be confirmed. The default is 5 s.
 	ReadTimeout time.Duration
-	// QueryTime limits the execution of a query page and defaults to 5 s. PageBytesMax limits the size of the page and
-	// defaults to 4 MiB.
+	// QueryTime limits the execution time of a query page. The default is 5 s. PageBytesMax limits the size of the
+	// page. The default is 4 MiB.
 	QueryTime    time.Duration
 	PageBytesMax int
-	// Memory is the memory pool of evaluations. Nil means unlimited. Slots limits concurrent evaluations. Nil means
-	// unlimited.
+	// Memory is the memory pool of evaluations. If it is nil, the memory is unlimited. Slots limits concurrent
+	// evaluations. If it is nil, their number is unlimited.
 	Memory *meter.Pool
 	Slots  *fairshare.Slots
-	// NoPushdown disables aggregation pushdown: the coordinating node evaluates queries over items that replicas
-	// return.
+	// NoPushdown disables the pushdown of aggregations. The coordinating node then evaluates queries over items that
+	// replicas return.
 	NoPushdown bool
 	// SortFreely allows queries to sort by several properties without a composite index.
 	SortFreely bool

@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// The value of an entry consists of a path's text (/a/"b c"/[]), pathEnd, and the encoded form of the item's value.
-// Entries of a path are therefore adjacent and in value order. In an entry of a composite index, the text of the index
-// replaces the path. It is followed by the terminated form of each property's value. An item with too many values has a
-// single entry, largeEntry, which makes it a candidate for every query.
+// The value of an entry consists of a path's text such as /a/"b c"/[], pathEnd, and the encoded form of the item's
+// value. Entries of a path are therefore adjacent and in value order. In an entry of a composite index, the text of
+// the index replaces the path. It is followed by the terminated form of each property's value. An item with too many
+// values has a single entry, largeEntry, which makes it a candidate for every query.
 const (
 	// pathEnd is less than any byte of a path's text.
 	pathEnd = 1
@@ -44,8 +44,8 @@ func (e *entries) add(v document.Value) {
 	e.ends = append(e.ends, len(e.arena))
 }
 
-// walk adds the entries of v at the current path, to which rule r applies. in reports whether v is indexed by default,
-// if r contains no decision.
+// walk adds the entries of v at the current path, to which rule r applies. in reports whether v is indexed if r does
+// not decide this.
 func (e *entries) walk(v document.Value, r *rule, in bool) {
 	if e.large || r == nil && !in {
 		return
@@ -112,7 +112,7 @@ func hasEntry(body []byte, ts int64, value []byte) bool {
 	if end := bytes.IndexByte(value, pathEnd); end > 0 && !bytes.Contains(value[:end], []byte("/[]")) {
 		return bytes.Equal(valueAt(body, ts, value), value)
 	}
-	// A value in an array can have any index, so compare the value with all entries.
+	// A value in an array can have any index. The value is therefore compared with all entries.
 	e := entries{policy: &everyPath, all: string(value) != largeEntry}
 	values := e.of(body, ts)
 	if !e.all {

@@ -17,11 +17,11 @@ import (
 
 // Error is a failure that is reported to container clients.
 type Error struct {
-	// Status is an HTTP status. SubStatus is a Cosmos DB sub-status. SubStatus may be 0.
+	// Status is an HTTP status. SubStatus is a Cosmos DB sub-status, or 0.
 	Status, SubStatus int
-	// Code is the name of the status, such as NotFound, Conflict or PreconditionFailed.
+	// Code is the name of the status, such as NotFound, Conflict, or PreconditionFailed.
 	Code, Message string
-	// RetryAfter is the delay before the client should retry, or 0 if a retry is pointless.
+	// RetryAfter is the delay after which the client should retry. It is 0 if a retry cannot succeed.
 	RetryAfter time.Duration
 	// Charge is the cost of the failed request.
 	Charge ru.Units
@@ -32,7 +32,7 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return e.Message }
 
-// Sub-statuses of Cosmos DB.
+// These are sub-statuses of Cosmos DB.
 const (
 	SubKeyMismatch  = 1001 // status 400: the body has a different partition key
 	SubOtherRID     = 1024 // status 400: the container was dropped and re-created
@@ -53,7 +53,7 @@ var codes = map[int]string{
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Errorf returns an error with a status, a sub-status and a formatted message.
+// Errorf returns an error with a status, a sub-status, and a formatted message.
 func Errorf(status, sub int, format string, args ...any) *Error {
 	return &Error{Status: status, SubStatus: sub, Code: codes[status], Message: fmt.Sprintf(format, args...)}
 }

@@ -44,8 +44,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNames checks that IDs that are valid in CQL keep their names and that other valid IDs get distinct CQL names.
-// The test also checks which IDs are rejected.
+// TestNames checks that IDs that are valid in CQL keep their names and that other valid IDs receive different CQL
+// names. The test also checks which IDs are rejected.
 func TestNames(t *testing.T) {
 	seen := map[string]string{}
 	for _, id := range []string{"food", "Food", "my-db", "my_db", "my.db", "é", "system", "System_x", "a b",

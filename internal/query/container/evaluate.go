@@ -67,8 +67,8 @@ type monotonicClock struct{ *sched.Scheduler }
 // Wall implements sched.Clock.
 func (c monotonicClock) Wall() time.Time { return c.Now() }
 
-// evaluate starts the evaluation of a page. A page of a streaming query ends after QueryTime. If a single item takes
-// more than twice that time, the query fails. Other queries are limited only by their context.
+// evaluate starts the evaluation of a page. A page of a streaming query ends after QueryTime. The query fails if a
+// single item takes more than twice that time. Other queries are limited only by their context.
 func (x *pageScan) evaluate(ctx context.Context) *meter.Meter {
 	l := x.e.evaluation(x.request.Claimant)
 	l.Clock = monotonicClock{x.e.opts.Sched}

@@ -59,14 +59,15 @@ func (e *Engine) Feed(ctx context.Context, c *Container, s Scope, continuation s
 	return page, nil
 }
 
-// failed returns the error from a scan together with the charge of the scan.
+// failed returns the error of a scan together with the charge of the scan.
 func (e *Engine) failed(err error, x *scan) *Error {
 	bad := refused(err)
 	bad.Charge = x.charge
 	return bad
 }
 
-// whereOf returns the position of a scan: its last item, or the beginning of its scope if it has read no item.
+// whereOf returns the position of a scan. This is the position of its last item, or the beginning of its scope if it
+// has read no item.
 func (e *Engine) whereOf(c *Container, s *Scope, x *scan) Where {
 	w := Where{Charge: x.charge, Range: s.Range}
 	snapshot := e.opts.Coordinator.Topology()

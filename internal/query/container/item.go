@@ -13,7 +13,7 @@ import (
 // Kind is the kind of an operation.
 type Kind uint8
 
-// Kinds of operations on items.
+// These are the kinds of operations on items.
 const (
 	Create Kind = iota + 1
 	Upsert
@@ -23,7 +23,7 @@ const (
 	Read
 )
 
-// Limits of requests.
+// These are limits of requests.
 const (
 	// ItemBytesMax is the maximum size of an item's body. OperationsMax is the maximum number of operations in a
 	// batch.
@@ -41,15 +41,15 @@ type Operation struct {
 	ID string
 	// Body is the JSON of an item or a patch. A patch is {"operations":[..],"condition":".."} or a bare array.
 	Body []byte
-	// IfMatch and IfNoneMatch are quoted etags as in HTTP headers, or *. Both are empty if the operation is
+	// IfMatch and IfNoneMatch are quoted etags as in HTTP headers, or *. If both are empty, the operation is
 	// unconditional.
 	IfMatch, IfNoneMatch string
 }
 
-// RequestOptions holds the options common to all requests.
+// RequestOptions contains the options that are common to all requests.
 type RequestOptions struct {
-	// MaxCharge is the maximum charge of the request, or 0 for no limit. A request that would exceed MaxCharge is not
-	// executed.
+	// MaxCharge is the maximum charge of the request. If it is 0, the charge is not limited. A request that would
+	// exceed MaxCharge is not executed.
 	MaxCharge ru.Units
 	// Claimant identifies the client when the throughput limit of a partition is enforced.
 	Claimant fairshare.Principal
@@ -60,7 +60,7 @@ type RequestOptions struct {
 // Item is a stored item.
 type Item struct {
 	ID string
-	// RID is the resource ID: 16 bytes in base64. Etag is quoted. TS is in seconds since the epoch.
+	// RID is the resource ID, which is 16 bytes in base64. Etag is quoted. TS is in seconds since the epoch.
 	RID, Etag string
 	TS        int64
 	// Body is the JSON that the client sent, byte for byte, without system properties.
@@ -72,10 +72,10 @@ type Item struct {
 // Self returns the link to the item by resource IDs.
 func (i *Item) Self() string { return i.Container.Self() + "docs/" + i.RID + "/" }
 
-// Resource returns the item's JSON with its system properties appended: _rid, _self, _etag, _attachments, _ts.
+// Resource returns the item's JSON and appends the system properties _rid, _self, _etag, _attachments, and _ts.
 func (i *Item) Resource() []byte { return i.AppendResource(make([]byte, 0, len(i.Body)+256)) }
 
-// AppendResource appends the output of Resource.
+// AppendResource appends the item's JSON in the form that Resource returns.
 func (i *Item) AppendResource(dst []byte) []byte { return i.appendResource(dst, 0) }
 
 // appendResource works like AppendResource and adds the stamp as _lsn if it is not 0.
@@ -96,7 +96,7 @@ func (c *Container) item(key []byte, id string, s *stored) *Item {
 		Container: c}
 }
 
-// stored holds the cells of an item.
+// stored contains the cells of an item.
 type stored struct {
 	body []byte
 	etag uuid.UUID
@@ -121,13 +121,13 @@ type Result struct {
 // Results is the outcome of a transaction.
 type Results struct {
 	// Of contains one result per operation. Failed is the index of the first failed operation, which rolled back the
-	// batch, or -1.
+	// batch. If no operation failed, Failed is -1.
 	Of     []Result
 	Failed int
 	Where
 }
 
-// Where holds the metadata that every response contains.
+// Where contains the metadata that every response contains.
 type Where struct {
 	// Charge is the total charge of the request.
 	Charge ru.Units

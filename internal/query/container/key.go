@@ -46,8 +46,8 @@ func jsonOf(v epk.Value) document.Value {
 	return document.Value{}
 }
 
-// ParseKey parses the partition key header, a JSON array. An array with fewer elements than the container's paths is a
-// prefix. An array with more elements is rejected (400).
+// ParseKey parses the partition key header, which contains a JSON array. An array with fewer elements than the
+// container's paths is a prefix. An array with more elements is rejected (400).
 func (c *Container) ParseKey(header string) (epk.Key, error) {
 	v, err := document.Parse([]byte(header), document.Limits{Size: 8 * keyBytesMax})
 	if err != nil || v.Kind() != document.Array {
@@ -104,8 +104,8 @@ func (e *Engine) usable(c *Container, key epk.Key) *Error {
 	return c.whole(key)
 }
 
-// restored rejects a container that is being restored. Some items of the container are still missing, and a missing
-// item may hold the unique key values that a client wants to write.
+// restored rejects a container that is being restored. Some items of such a container are still missing, and a missing
+// item may have the unique key values that a client wants to write.
 func (e *Engine) restored(c *Container) *Error {
 	if e.opts.Restores == nil || !e.opts.Restores.Restoring(c.table) {
 		return nil

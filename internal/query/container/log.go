@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// keepMinutesMax is the maximum retention of a change feed policy: 30 days, as in Cosmos DB.
+// keepMinutesMax is the maximum retention of a change feed policy, which is 30 days, as in Cosmos DB.
 const keepMinutesMax = 30 * 24 * 60
 
 // readChanges parses the retention of all versions and deletions.
@@ -51,7 +51,7 @@ func (t *Transaction) appendChange(ops []command.Op, id string, s *state) []comm
 	return append(ops, op)
 }
 
-// kept returns the retained form of a change.
+// kept returns a change in the form in which the change log retains it.
 func (t *Transaction) kept(s *state) []byte {
 	kind := command.Replaced
 	switch {
@@ -78,7 +78,7 @@ func (t *Transaction) kept(s *state) []byte {
 	return b.Append(nil)
 }
 
-// keptSince returns the time, in Unix seconds, since which a container has kept all changes, given a retention of keep
+// keptSince returns the time since which a container has kept all changes, in Unix seconds. keep is the retention in
 // seconds.
 func keptSince(t *schema.Container, keep, now int64) int64 {
 	switch {

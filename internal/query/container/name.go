@@ -31,7 +31,7 @@ func checkName(id string) *Error {
 	return nil
 }
 
-// cqlName returns the name of the keyspace or table for an ID. cqlName returns the ID itself if it is valid in CQL and
+// cqlName returns the name of the keyspace or table for an ID. It returns the ID itself if the ID is valid in CQL and
 // not reserved for a system keyspace. Otherwise, it returns the valid part of the ID and a hash.
 func cqlName(id string) string {
 	const kept = schema.KeyspaceNameMax - 9 // an underscore and 8 digits
@@ -87,8 +87,8 @@ func ridOfContainer(database, table uint32) []byte {
 	return b
 }
 
-// appendItemRID appends the resource ID of an item: the container's resource ID and a hash of the item's key and ID.
-// The resource ID is therefore stable although it is not stored.
+// appendItemRID appends the resource ID of an item. It consists of the container's resource ID and a hash of the
+// item's key and ID. The resource ID is therefore stable although it is not stored.
 func appendItemRID(dst, container, key []byte, id string) []byte {
 	h := fnv.New64a()
 	h.Write(key)

@@ -13,7 +13,7 @@ import (
 // Throughput is the provisioned throughput of a container or a database in request units per second. At most one of
 // Manual and Autoscale is set.
 type Throughput struct {
-	// Manual is a fixed throughput. Autoscale is the maximum of a throughput that follows the load.
+	// Manual is a fixed throughput. Autoscale is the maximum of a throughput that depends on the load.
 	Manual, Autoscale int64
 	// Increment is the percentage by which Autoscale grows when the stored data requires it. It is reported but has no
 	// effect, because storage is independent of the throughput.
@@ -26,7 +26,7 @@ const incrementMax = 100
 // reportedThroughput is the throughput that is reported if none is provisioned.
 const reportedThroughput = 400
 
-// The throughput properties, as named by Cosmos DB's Cassandra API.
+// These are the throughput properties, with the names that Cosmos DB's Cassandra API uses.
 const (
 	manualProperty    = "cosmosdb_provisioned_throughput"
 	autoscaleProperty = "cosmosdb_autoscale_max_throughput"
@@ -63,8 +63,8 @@ type Offer struct {
 	// the container or database, and ResourceRID is its resource ID.
 	ID, Resource, ResourceRID, Etag string
 	TS                              int64
-	// Throughput is the reported throughput. For a container without dedicated or shared throughput, it is 400, which
-	// is not enforced.
+	// Throughput is the reported throughput. For a container without dedicated or shared throughput, it is 400. This
+	// value is not enforced.
 	Throughput
 
 	database  *Database
@@ -78,16 +78,17 @@ func throughputOf(t schema.Throughput, increment int64) Throughput {
 	return Throughput{Manual: t.Units}
 }
 
-// offerID returns the ID of a resource's offer: 4 characters of the resource ID alphabet.
+// offerID returns the ID of a resource's offer. It consists of 4 characters of the resource ID alphabet.
 func offerID(number uint32) string { return strings.TrimRight(encodeRID(ridOfDatabase(number)), "=") }
 
-// etagOfOffer returns the etag of a database's throughput: the last schema revision that changed the throughput.
+// etagOfOffer returns the etag of a database's throughput, which is the last schema revision that changed the
+// throughput.
 func etagOfOffer(ks *schema.Keyspace) string {
 	return etagOf(ks.Database.Revision<<32 | uint64(ks.Database.Number))
 }
 
-// Offers lists the offers. Each database with a throughput has an offer, and so does each container that does not share
-// a throughput.
+// Offers lists the offers. Each database with a throughput has an offer. Each container that does not share a
+// throughput also has an offer.
 func (r *directory) Offers() (out []*Offer) {
 	for _, d := range r.Databases() {
 		shared := d.keyspace.Throughput(&schema.Table{})

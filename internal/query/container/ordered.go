@@ -58,7 +58,7 @@ type ordered struct {
 	of      interval
 	streams []*stream
 	charge  ru.Units
-	// read reports whether data has been read and charged.
+	// read is set if data has been read and charged.
 	read bool
 	// partitions holds the container's physical partitions at the start of the read.
 	partitions []*topology.Partition

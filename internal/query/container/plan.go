@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
-// Limits of index conditions. Conditions beyond these limits are not indexed: each item is filtered.
+// These are limits of index conditions. A condition beyond these limits is not indexed, and each item is filtered.
 const (
 	alternativesMax = 64
 	conjunctsMax    = 4
@@ -22,12 +22,12 @@ const (
 type planner struct {
 	index    *command.IndexLookup
 	policies []*IndexingPolicy
-	// implied holds the partition key paths, whose values are the same in all items that are read.
+	// implied contains the partition key paths. Their values are the same in all items that are read.
 	implied []document.Path
-	// composites holds the composite indexes that can be used.
+	// composites contains the composite indexes that can be used.
 	composites []composite
-	// used holds the paths that the index serves. missed holds the paths that the index would serve if the policy
-	// included them.
+	// used contains the paths that the index serves. missed contains the paths that the index would serve if the
+	// policy included them.
 	used, missed map[string]bool
 	// combined is the composite index that the query uses. lacking is a composite index that would serve the query but
 	// does not exist.

@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// Limits of indexing policies.
+// These are limits of indexing policies.
 const (
 	indexPathsMax       = 1000
 	compositesMax       = 100
@@ -22,7 +22,7 @@ const (
 type IndexingPolicy struct {
 	// None reports whether nothing is indexed, because the mode is none or automatic is false.
 	None bool
-	// Included and Excluded are paths in the client's notation: /*, /a/b/?, /"_etag"/?.
+	// Included and Excluded are paths in the client's notation, such as /*, /a/b/?, and /"_etag"/?.
 	Included, Excluded []string
 	// Composites are the composite indexes.
 	Composites [][]CompositePath

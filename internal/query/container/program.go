@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/ru"
 )
 
-// Kinds of programs: operations on items, and programs of a Runner. The kind is the first byte. Programs of
-// query/cql/transaction have smaller kinds.
+// These are the kinds of programs. A program contains operations on items, or is a program of a Runner. The kind is
+// the first byte. Programs of query/cql/transaction have smaller kinds.
 const (
 	itemsProgram  = 0x10
 	runnerProgram = 0x11

@@ -41,8 +41,8 @@ func (d *Definition) readComputed(v document.Value) (document.Value, *Error) {
 	return v, nil
 }
 
-// vectorDimensionsDefault is the number of vector dimensions if a policy does not specify it. flatDimensionsMax is the
-// maximum number of dimensions for an index of type flat.
+// vectorDimensionsDefault is the number of vector dimensions if a policy does not specify this number.
+// flatDimensionsMax is the maximum number of dimensions for an index of type flat.
 const (
 	vectorDimensionsDefault = 1536
 	flatDimensionsMax       = 505
@@ -52,7 +52,7 @@ const (
 // vectors of all items that satisfy the other conditions.
 var vectorIndexTypes = []string{"flat", "quantizedFlat", "diskANN"}
 
-// readVectors reads the vector policy, and checks the vector indexes.
+// readVectors reads the vector policy and checks the vector indexes.
 func (d *Definition) readVectors(v document.Value) (document.Value, *Error) {
 	dimensions := map[string]int{}
 	for p := range v.Get("vectorEmbeddingPolicy").Get("vectorEmbeddings").Elements() {

@@ -18,10 +18,11 @@ import (
 
 // Scope limits the part of the container that a query reads. The zero Scope is the whole container.
 type Scope struct {
-	// Key is a partition key or a prefix of a partition key. Key is nil if the scope has no key.
+	// Key is a partition key or a prefix of a partition key. If Key is nil, the scope is not limited to a key.
 	Key epk.Key
-	// Range is the ID of a physical partition. A query returns 410/1002 if no partition has this ID. MinEPK and
-	// MaxEPK are hexadecimal effective partition keys: an inclusive lower and an exclusive upper bound.
+	// Range is the ID of a physical partition. A query returns 410/1002 if no partition has this ID. MinEPK and MaxEPK
+	// are hexadecimal effective partition keys. MinEPK is an inclusive lower bound, and MaxEPK is an exclusive upper
+	// bound.
 	Range, MinEPK, MaxEPK string
 	// id is the ID of the only item in the scope if hasID is set. In this case, Key is complete.
 	id    string
@@ -42,8 +43,8 @@ type QueryRequest struct {
 	// CrossPartition reports whether the client allows the query to read more than one logical partition. If it is
 	// false, a query without a key is rejected (400).
 	CrossPartition bool
-	// Continuation is the continuation of the previous page, or empty for the first page. MaxItems limits the page and
-	// defaults to 1000 if it is not positive.
+	// Continuation is the continuation of the previous page, or empty for the first page. MaxItems limits the page. If
+	// MaxItems is not positive, the limit is 1000.
 	Continuation string
 	MaxItems     int
 	// Functions executes user-defined functions. Functions may be nil.

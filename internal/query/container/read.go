@@ -52,8 +52,8 @@ func (e *Engine) read(ctx context.Context, q *command.Read, charge *ru.Units, vi
 	}
 }
 
-// Read reads an item by its ID. The status of the result is 200, 304 or 404. It returns an error if it could not read
-// the item: 408, 429, 503, or 400 for an incomplete key.
+// Read reads an item by its ID. The status of the result is 200, 304, or 404. Read returns an error if it cannot read
+// the item. The status of the error is 408, 429, 503, or 400. An incomplete key causes 400.
 func (e *Engine) Read(ctx context.Context, c *Container, key epk.Key, id, ifNoneMatch string, o RequestOptions) (
 	*Result, Where, error) {
 	if bad := e.usable(c, key); bad != nil {

@@ -19,7 +19,7 @@ import (
 
 // Database is a database in one version of the schema.
 type Database struct {
-	// ID is the name that the client specified. RID is the resource ID: 4 bytes in base64.
+	// ID is the name that the client specified. RID is the resource ID, which is 4 bytes in base64.
 	ID, RID string
 	// Etag is quoted and changes whenever the database changes. TS is the creation time in seconds since the epoch.
 	Etag string
@@ -31,8 +31,8 @@ type Database struct {
 // Container is a container in one version of the schema. Look it up again for each request.
 type Container struct {
 	Database *Database
-	// ID is the name that the client specified. RID is the resource ID: 8 bytes in base64, beginning with the 4 bytes
-	// of the database.
+	// ID is the name that the client specified. RID is the resource ID, which is 8 bytes in base64. It begins with the
+	// 4 bytes of the database.
 	ID, RID string
 	Etag    string
 	TS      int64
@@ -42,14 +42,14 @@ type Container struct {
 	table   *schema.Table
 	columns columns
 	rid     []byte
-	// self, if not empty, is the result of Self.
+	// self is the result of Self, or empty if it has not been computed.
 	self string
 }
 
-// Self returns the link to the database by resource ID: dbs/<rid>/.
+// Self returns the link dbs/<rid>/, which contains the resource ID of the database.
 func (d *Database) Self() string { return "dbs/" + d.RID + "/" }
 
-// Self returns the link to the container by resource IDs: dbs/<rid>/colls/<rid>/.
+// Self returns the link dbs/<rid>/colls/<rid>/, which contains the resource IDs of the database and the container.
 func (c *Container) Self() string {
 	if c.self != "" {
 		return c.self

@@ -29,7 +29,7 @@ func (c *Container) clustering(id string) []byte {
 	return col.Type.AppendKey(make([]byte, 0, len(id)+keySlack), []byte(id), col.Desc)
 }
 
-// idOf is the inverse of clustering.
+// idOf returns the ID of an item from its clustering key.
 func (c *Container) idOf(clustering []byte) (string, error) {
 	col := c.table.Clustering[0]
 	v, _, err := col.Type.ReadKey(nil, clustering, col.Desc)

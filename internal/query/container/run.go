@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/partition"
 )
 
-// Runner executes the programs of Engine.Run at the leader of the logical partition. Package script implements it.
+// Runner executes the programs of Engine.Run at the leader of the logical partition. Package script implements Runner.
 type Runner interface {
 	// RunProgram may read and change items through t. If it returns an error, the transaction is rolled back, and the
 	// client receives the error. An *Error is passed on unchanged. RunProgram must return soon after its context ends.

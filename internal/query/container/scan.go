@@ -16,14 +16,14 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// Limits of a single read.
+// These are limits of a single read.
 const (
 	chunkRowsMax   = 500
 	chunkRowsLeast = 16
 	chunkBytesMax  = 1 << 20
 )
 
-// place is the position of an item in its container. Encoded places sort like the items.
+// place is the position of an item in its container. Encoded places have the same sort order as the items.
 type place struct {
 	ring       uint64
 	key        []byte
@@ -66,7 +66,7 @@ type scan struct {
 	q command.Read
 	// within filters the logical partitions of the scope.
 	within within
-	// from, if set, is the place of the first item to read.
+	// from is the place of the first item to read. If it is nil, the scan begins at the start of the scope.
 	from   *place
 	charge ru.Units
 	// until is the time limit of a search through empty space.

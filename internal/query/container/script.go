@@ -15,21 +15,21 @@ import (
 // ScriptKind is the kind of a container's script.
 type ScriptKind uint8
 
-// Kinds of scripts.
+// These are the kinds of scripts.
 const (
 	StoredProcedure ScriptKind = iota + 1
 	Trigger
 	UserFunction
 )
 
-// Limits of a container's scripts. Scripts are part of the schema, which every node holds in memory.
+// These are limits of a container's scripts. Scripts are part of the schema, which every node holds in memory.
 const (
 	scriptsMax      = 200
 	scriptBytesMax  = 256 << 10
 	scriptsBytesMax = 1 << 20
 )
 
-// Script is a stored procedure, a trigger or a user-defined function.
+// Script is a stored procedure, a trigger, or a user-defined function.
 type Script struct {
 	Kind ScriptKind
 	// ID is the name of the script. RID is its resource ID. Etag is quoted and changes whenever the script changes.

@@ -9,9 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// unsupportedSettings are members of a container definition that Ilion does not support. unsupportedIndexes are
-// unsupported members of its indexing policy. A definition that sets one of these members is rejected, because a
-// setting that is stored but ignored would change the results of queries without notice.
+// unsupportedSettings contains members of a container definition that Ilion does not support. unsupportedIndexes
+// contains unsupported members of its indexing policy. A definition that sets one of these members is rejected,
+// because a setting that is stored but ignored would change the results of queries without notice.
 var (
 	unsupportedSettings = []string{"fullTextPolicy",
 		"clientEncryptionPolicy", "materializedViewDefinition", "dataMaskingPolicy"}
@@ -59,7 +59,7 @@ func checkSpatialIndex(v document.Value) *Error {
 	return nil
 }
 
-// isSet reports whether a member of a definition is set. SDKs send null, [] and {} for members that are not set.
+// isSet reports whether a member of a definition is set. For members that are not set, SDKs send null, [], or {}.
 func isSet(v document.Value) bool {
 	switch v.Kind() {
 	case document.Undefined, document.Null:
@@ -85,7 +85,7 @@ func checkChoice(member string, v document.Value, values ...string) *Error {
 }
 
 // checkLegacyIndexes rejects the index kinds of an included path that Cosmos DB rejects. As in Cosmos DB, valid kinds
-// have no effect: every path has a range index.
+// have no effect, because every path has a range index.
 func checkLegacyIndexes(path string, indexes document.Value) *Error {
 	if isSet(indexes) && indexes.Kind() != document.Array {
 		return Errorf(400, 0, "The member 'indexes' of the indexing path '%s' must be an array.", path)

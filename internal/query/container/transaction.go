@@ -34,7 +34,7 @@ type Transaction struct {
 	token    token.Token
 	now      int64 // in Unix seconds
 	txn      *partition.Txn
-	// items holds the items that were read or changed. These items override the stored items.
+	// items contains the items that were read or changed. These items override the stored items.
 	items map[string]*state
 	// fatal is the error that has ended the transaction.
 	fatal error
@@ -377,7 +377,7 @@ type collector struct {
 	t     *Transaction
 	items []found
 	c     *Container
-	// max, if not 0, is the maximum number of items.
+	// max is the maximum number of items. If it is 0, the number is not limited.
 	max int
 }
 

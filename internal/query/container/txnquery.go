@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container/sql"
 )
 
-// everything is the query that an empty text denotes.
+// everything is the query that an empty text represents.
 const everything = "SELECT * FROM c"
 
 // Query executes a query page within the logical partition and ignores the request's scope. An empty text selects all

@@ -38,8 +38,8 @@ func appendUnique(dst []byte, paths []document.Path, body []byte) []byte {
 	return dst
 }
 
-// uniqueOps adds an item to the indexes of its unique keys. The entries are hints: the index removes entries that no
-// longer match their item.
+// uniqueOps adds an item to the indexes of its unique keys. The entries are hints, because the index removes entries
+// that no longer match their item.
 func (c *Container) uniqueOps(clustering []byte, s *stored) (ops []command.Op) {
 	for n, paths := range c.Definition.unique {
 		if ix := c.table.UniqueIndex(n); ix != nil {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admin serves the HTTP interface for operators: health, readiness, metrics, status, and administrative
-// commands. The package computes no data itself. Status and metrics come from the parts of the node (Reporter), and
-// commands are passed to other parts (Options). Start reading at Handler, then read Reporter.Status.
+// Package admin serves the HTTP interface for operators. The interface provides health, readiness, metrics, status,
+// and administrative commands. The package does not compute data. The parts of the node provide status and metrics
+// (Reporter) and execute the commands (Options). Start reading at Handler, and continue with Reporter.Status.
 package admin
 
 import (
@@ -27,9 +27,10 @@ type handler struct {
 	mux  *http.ServeMux
 }
 
-// Handler returns the HTTP handler. It serves /healthz and /readyz (200 or 503) to all clients. For clients that the
-// gate admits, it serves /metrics (Prometheus text), /status, /history and /advise (JSON), POST /checkpoint and the
-// other commands, and profiles if they are enabled. A nil gate admits all clients.
+// Handler returns the HTTP handler. All clients have access to /healthz and /readyz, whose status is 200 or 503.
+// Clients that the gate admits have access to /metrics (Prometheus text), to /status, /history, and /advise (JSON),
+// and to POST /checkpoint and the other commands. They also have access to profiles if profiles are enabled. A nil
+// gate admits all clients.
 func Handler(o Options, gate *Gate) http.Handler {
 	h := &handler{o, gate, http.NewServeMux()}
 	h.mux.HandleFunc("GET /healthz", h.health)
@@ -51,16 +52,17 @@ func Handler(o Options, gate *Gate) http.Handler {
 		h.mux.HandleFunc("GET /debug/pprof/trace", gate.wrap("debug", order, pprof.Trace))
 	}
 	h.addPage()
-	// Requests that a browser on this machine sends for another website must not be treated as commands of the user.
+	// A browser on this machine may send requests for another website. Such requests must not be treated as commands
+	// of the user.
 	return http.NewCrossOriginProtection().Handler(byAddress(h.mux))
 }
 
-// get adds an endpoint that clients with the permission to read may use.
+// get adds an endpoint that requires the permission to read.
 func (h *handler) get(page string, f http.HandlerFunc) {
 	h.mux.HandleFunc("GET /"+page, h.gate.wrap(page, look, f))
 }
 
-// post adds an endpoint that clients with the permission for commands may use.
+// post adds an endpoint that requires the permission for commands.
 func (h *handler) post(page string, f http.HandlerFunc) {
 	h.mux.HandleFunc("POST /"+page, h.gate.wrap(page, order, f))
 }
@@ -122,7 +124,7 @@ func (h *handler) addCommands() {
 	}
 }
 
-// addRegions adds the list of regions and the commands that change it.
+// addRegions adds the list of regions and the commands that change the list.
 func (h *handler) addRegions() {
 	h.get("regions", func(w http.ResponseWriter, _ *http.Request) {
 		list, err := []regions.Region(nil), error(regions.ErrStandalone)
@@ -149,7 +151,7 @@ func (h *handler) addRegions() {
 	})
 }
 
-// addPage adds the web UI, and the response to a request without a path.
+// addPage adds the web UI and the response to a request without a path.
 func (h *handler) addPage() {
 	if h.Page != nil {
 		h.mux.HandleFunc("GET /ui/", h.gate.wrap("page", look, h.Page.ServeHTTP))
@@ -203,8 +205,8 @@ POST /region/add?region=..       register a region
 POST /region/remove?region=..    remove a region without nodes
 `
 
-// byAddress rejects requests from this machine whose Host header is neither an IP address nor localhost. Otherwise, an
-// attacker could point the name of a website to this machine (DNS rebinding).
+// byAddress rejects requests from this machine if their Host header is neither an IP address nor localhost. Otherwise,
+// an attacker could make the name of a website resolve to this machine (DNS rebinding).
 func byAddress(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -229,7 +231,7 @@ func writeJSON(w http.ResponseWriter, page any) {
 	w.Header().Set("Content-Type", "application/json")
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
-	// if the client has disconnected, it cannot receive an error
+	// If the client has disconnected, it cannot receive an error.
 	_ = enc.Encode(page)
 }
 
@@ -240,6 +242,6 @@ func write(w http.ResponseWriter, answer string, err error) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		answer = err.Error()
 	}
-	// if the client has disconnected, it cannot receive an error
+	// If the client has disconnected, it cannot receive an error.
 	_, _ = w.Write([]byte(answer + "\n"))
 }

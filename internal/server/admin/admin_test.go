@@ -70,7 +70,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestOrdersOfOtherSites checks that a page of another site in the operator's browser cannot run commands.
+// TestOrdersOfOtherSites checks that a page from another site in the operator's browser cannot run commands.
 func TestOrdersOfOtherSites(t *testing.T) {
 	node := new(fakeNode)
 	srv := httptest.NewServer(Handler(Options{Metrics: prometheus.NewRegistry(), Nodes: node}, nil))
@@ -97,8 +97,8 @@ func TestOrdersOfOtherSites(t *testing.T) {
 	}
 }
 
-// TestHostNames checks that a request from this machine with an unknown host name is rejected. This protects against
-// DNS rebinding.
+// TestHostNames checks that a request from this machine with an unknown host name is rejected. The check protects
+// against DNS rebinding.
 func TestHostNames(t *testing.T) {
 	node := new(fakeNode)
 	h := Handler(Options{Metrics: prometheus.NewRegistry(), Health: node, Reports: node}, new(Gate))

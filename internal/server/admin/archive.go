@@ -12,7 +12,7 @@ import (
 var archiveOrders = []string{"backup/begin", "backup/mark", "backup/entries", "backup/page", "backup/drop",
 	"restore/tables", "restore/rows", "restore/batches", "restore/end"}
 
-// archiveBodyMax is the maximum size, in bytes, of the body of a request in archiveOrders. The body is a file, or the
+// archiveBodyMax is the maximum size, in bytes, of the body of a request in archiveOrders. The body is a file or the
 // metadata of a cluster.
 const archiveBodyMax = 128 << 20
 
@@ -29,7 +29,7 @@ func (h *handler) archiveOrder(what string) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", "application/octet-stream")
-		// if the client has disconnected, it cannot receive an error
+		// If the client has disconnected, it cannot receive an error.
 		_, _ = w.Write(answer)
 	}
 }

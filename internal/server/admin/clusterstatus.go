@@ -18,7 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// shortagesMax is the maximum number of under-replicated partitions in a status.
+// shortagesMax is the maximum number of under-replicated partitions that a status lists.
 const shortagesMax = 10
 
 // addCluster adds the state of the cluster to the status of the node.
@@ -90,8 +90,8 @@ func sharedAddresses(nodes []NodeStatus) (problems []string) {
 	return problems
 }
 
-// likeness reports properties that should differ but are equal on all nodes, and properties that should be equal but
-// differ.
+// likeness reports properties that should differ but are equal on all nodes. It also reports properties that should be
+// equal but differ.
 func likeness(nodes []NodeStatus) (notes []string) {
 	type zoneAt struct{ region, zone string }
 	zones, inRegion, zonesIn, builds := map[zoneAt]int{}, map[string]int{}, map[string]int{}, map[string]int{}
@@ -128,7 +128,7 @@ func likeness(nodes []NodeStatus) (notes []string) {
 	return notes
 }
 
-// comingReplicas returns the number of replicas that have not become voters yet.
+// comingReplicas returns the number of replicas that have not become voters.
 func comingReplicas(m *topology.Snapshot) (n int) {
 	for p := range m.InMotion() {
 		for i := range p.Sets {

@@ -32,8 +32,8 @@ type TableReport struct {
 	LogicalPartitions  uint64 `json:"logical_partitions"`
 	DiskBytes          uint64 `json:"disk_bytes"`
 	catalog.TableStats
-	// Throughput is the provisioned throughput of the table in request units per second, or 0 if it is not limited.
-	// Shared is true if the table shares the throughput with other tables of the keyspace.
+	// Throughput is the provisioned throughput of the table in request units per second. It is 0 if the throughput is
+	// unlimited. Shared is true if the table shares the throughput with other tables of its keyspace.
 	Throughput     int64   `json:"throughput"`
 	Shared         bool    `json:"shared_throughput"`
 	PerSecond      float64 `json:"ru_per_second"`
@@ -42,8 +42,8 @@ type TableReport struct {
 	TotalUnits     float64 `json:"request_units_total"`
 	TotalRequests  uint64  `json:"requests_total"`
 	TotalThrottled uint64  `json:"throttled_total"`
-	// HotKeys are up to ten logical partitions with the highest current consumption. LargeKeys are up to ten of the
-	// largest logical partitions.
+	// HotKeys lists up to ten logical partitions with the highest current consumption. LargeKeys lists up to ten of
+	// the largest logical partitions.
 	HotKeys   []HotKey               `json:"hot_keys"`
 	LargeKeys []usage.LargePartition `json:"large_keys"`
 	Indexes   []IndexReport          `json:"indexes"`
@@ -65,7 +65,7 @@ type IndexReport struct {
 type ViewReport struct {
 	Name  string `json:"name"`
 	Built bool   `json:"built"`
-	// Due is the number of pending updates for rows or ranges of rows, and DueSeconds is the age of the oldest pending
+	// Due is the number of pending updates for rows or ranges of rows. DueSeconds is the age of the oldest pending
 	// update.
 	Due        int64   `json:"due"`
 	DueSeconds float64 `json:"due_seconds"`
@@ -74,11 +74,11 @@ type ViewReport struct {
 // keysShown is the maximum number of logical partitions in a list.
 const keysShown = 10
 
-// Users returns the consumption of the users with the highest consumption on all nodes.
+// Users returns the users with the highest consumption on all nodes, with their consumption.
 func (n *Reporter) Users(ctx context.Context) []usage.User { return n.Statistics.Users(ctx) }
 
-// Latency returns the latencies of a table's requests on this node in milliseconds. ok is false if there were no
-// requests.
+// Latency returns the latencies, in milliseconds, of a table's requests on this node. ok is false if the table has
+// received no requests.
 func (n *Reporter) Latency(table string, writes bool) (median, p99 float64, ok bool) {
 	t, err := n.Catalog.UserTableNamed(table)
 	if err != nil {
@@ -153,7 +153,7 @@ func (r *TableReport) addUsage(u *TableUsage) {
 	sortMost(r.LargeKeys, func(k *usage.LargePartition) float64 { return float64(k.Bytes) })
 	r.HotKeys, r.LargeKeys = r.HotKeys[:min(len(r.HotKeys), keysShown)], r.LargeKeys[:min(len(r.LargeKeys), keysShown)]
 	for i := range r.HotKeys {
-		// make the share relative to the table instead of the physical partition
+		// The share must be relative to the table instead of the physical partition.
 		if r.HotKeys[i].Share = 0; r.PerSecond > 0 {
 			r.HotKeys[i].Share = min(r.HotKeys[i].PerSecond/r.PerSecond, 1)
 		}
@@ -165,7 +165,7 @@ func sortMost[T any](list []T, of func(*T) float64) {
 	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(of(&b), of(&a)) })
 }
 
-// Ring returns the nodes on the token ring that drivers see, with the data that they store.
+// Ring returns the nodes on the token ring that drivers see, and the data that the nodes store.
 func (n *Reporter) Ring() []catalog.RingNode {
 	info := n.Catalog.Info()
 	var nodes []NodeStatus
@@ -220,8 +220,8 @@ func sharesOf(tokens map[string][]token.Token) map[string]float64 {
 	return shares
 }
 
-// known returns the reports of a node of the cluster, including this node. heard is false if the node has sent no
-// reports.
+// known returns the reports of a node of the cluster. The node may be this node. heard is false if the node has sent
+// no reports.
 func (n *Reporter) known(node *meta.Node) (k peers.PeerStatus, heard bool) {
 	if node.ID == n.Cluster.Self {
 		return peers.PeerStatus{Report: n.Cluster.Node.Report(), Alive: true}, true
@@ -229,7 +229,7 @@ func (n *Reporter) known(node *meta.Node) (k peers.PeerStatus, heard bool) {
 	return n.Cluster.Peers.Report(node.ID)
 }
 
-// nodes returns the nodes of the cluster, except nodes that have left it.
+// nodes returns the nodes of the cluster, except nodes that have left the cluster.
 func (n *Reporter) nodes() (out []NodeStatus) {
 	for _, node := range n.Records.State().Nodes {
 		if node.State != meta.Left {
@@ -244,8 +244,8 @@ func (n *Reporter) nodes() (out []NodeStatus) {
 // KiB as an escaped blob literal.
 const keyForm = 1 << 20
 
-// addDiagnostics adds the endpoints of the cluster-wide diagnostics. The endpoints require the same permission as the
-// other read endpoints. Canceling a session requires the permission for commands.
+// addDiagnostics adds the endpoints for cluster-wide diagnostics. The endpoints require the same permission as the
+// other read endpoints. However, canceling a session requires the permission for commands.
 func (h *handler) addDiagnostics() {
 	h.get("table", func(w http.ResponseWriter, r *http.Request) {
 		report, err := h.Reports.Table(r.Context(), r.URL.Query().Get("table"))

@@ -15,10 +15,10 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// fakeNode is a node whose data is the word secret. It records the executed commands.
+// fakeNode is a node whose only data is the word secret. It records the executed commands.
 type fakeNode struct {
 	err     error    // result of Err
-	reached []string // commands, and reads of the status
+	reached []string // executed commands and reads of the status
 }
 
 func (f *fakeNode) Err() error { return f.err }

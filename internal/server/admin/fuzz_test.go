@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// FuzzHandler checks that no request causes a panic, and that a request without the password cannot run a command or
-// read the status.
+// FuzzHandler checks that no request causes a panic. A request without the password must not be able to run a command
+// or read the status.
 func FuzzHandler(f *testing.F) {
 	for _, head := range []string{
 		"GET /status HTTP/1.1\r\nHost: a\r\n\r\n",

@@ -15,26 +15,26 @@ import (
 )
 
 // Gate authorizes requests. It does not apply to requests through the admin socket in the data directory. The owner of
-// this directory may use all endpoints.
+// the data directory may use all endpoints.
 type Gate struct {
 	// Login returns the subject for a user name and a password. If Login is nil, no login is required. Login returns
-	// the errors of logins, and dberr.Unauthorized.
+	// the errors of logins and dberr.Unauthorized.
 	Login func(ctx context.Context, from netip.Addr, name, password string) (*access.Subject, error)
-	// Open lists the endpoints that require no login, without the slash, such as metrics, status, or history.
+	// Open lists the endpoints that require no login, such as metrics, status, or history. The names have no slash.
 	Open []string
-	// Socket is the path of the admin socket, or empty if the node has no admin socket. If the node has no admin
-	// socket and requires no login, it accepts commands from this machine.
+	// Socket is the path of the admin socket. It is empty if the node has no admin socket. A node without an admin
+	// socket that requires no login accepts commands from this machine.
 	Socket string
 	// Log receives messages about rejected commands. If Log is nil, the messages are discarded.
 	Log *slog.Logger
 }
 
-// SocketHeader contains the path of the admin socket in the rejection of a request from this machine without
-// credentials.
+// SocketHeader is the header that contains the path of the admin socket. A request from this machine without
+// credentials receives the header when it is rejected.
 const SocketHeader = "Ilion-Socket"
 
-// These permissions are the permissions with which Cassandra protects its management interface. Reading requires SELECT
-// ON ALL MBEANS, and commands require EXECUTE ON ALL MBEANS.
+// Cassandra protects its management interface with these permissions. Reading requires SELECT ON ALL MBEANS, and
+// commands require EXECUTE ON ALL MBEANS.
 const (
 	look  = access.Select
 	order = access.Execute
@@ -44,14 +44,14 @@ const (
 
 type roleKey struct{}
 
-// Role returns the role of a request that the gate has admitted, or an empty string if no login is required.
+// Role returns the role of a request that the gate has admitted. It returns an empty string if no login is required.
 func Role(ctx context.Context) string {
 	role, _ := ctx.Value(roleKey{}).(string)
 	return role
 }
 
 // named admits requests that require only a login, and stores the role (see Role). If no login is required, the
-// request must address this machine by an IP address or localhost. Otherwise, a website whose name points to this
+// request must address this machine by an IP address or by localhost. Otherwise, a website whose name resolves to this
 // machine could send a request that changes data.
 func (g *Gate) named(page string, h http.Handler) http.HandlerFunc {
 	return g.wrap(page, enter, func(w http.ResponseWriter, r *http.Request) {
@@ -85,8 +85,8 @@ func (g *Gate) wrap(page string, p access.Permission, h http.HandlerFunc) http.H
 	}
 }
 
-// admits reports whether a request may read partition keys, which are data. An endpoint without login shows keys only
-// to clients that could also read them if it required a login.
+// admits reports whether a request may read partition keys, which are data. If an endpoint requires no login, it shows
+// keys only to clients that could read keys if it did require a login.
 func (g *Gate) admits(r *http.Request) bool {
 	if g == nil || !slices.Contains(g.Open, "status") {
 		return true
@@ -95,7 +95,8 @@ func (g *Gate) admits(r *http.Request) bool {
 	return code == http.StatusOK
 }
 
-// authorize returns 200, or the status and the reason of a rejection, and whether the request comes from this machine.
+// authorize returns 200, or the status and the reason of a rejection. It also reports whether the request comes from
+// this machine.
 func (g *Gate) authorize(r *http.Request, p access.Permission) (local bool, code int, text string) {
 	a, err := netip.ParseAddrPort(r.RemoteAddr)
 	from := a.Addr().Unmap()

@@ -18,9 +18,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestGate checks who can read pages and run commands. If users are configured, the role must have the permission, and
-// its password must not cross the network unencrypted. If no users are configured, commands must be accepted from the
-// admin socket, or from the same machine if there is no socket.
+// TestGate checks which clients can read pages and run commands. If users are configured, the role must have the
+// permission. Its password must not cross the network unencrypted. If no users are configured, commands must be
+// accepted from the admin socket. If the node has no admin socket, commands from the same machine must be accepted.
 func TestGate(t *testing.T) {
 	state := &access.State{}
 	for name, p := range map[string]access.Permissions{"nobody": 0, "watcher": access.Of(access.Select),
@@ -87,9 +87,9 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// TestKeysAreGuarded checks that pages that name logical partitions require a permission even if other pages are open,
-// because keys are data. Canceling a session requires the permission to run commands. The open status page must show no
-// keys to clients that have not logged in.
+// TestKeysAreGuarded checks that pages that name logical partitions require a permission, even if other pages are
+// open. The reason is that keys are data. Canceling a session must require the permission to run commands. The open
+// status page must not show keys to clients that have not logged in.
 func TestKeysAreGuarded(t *testing.T) {
 	state := (&access.State{}).WithRole(&access.Role{Name: "nobody", Login: true}).WithRole(&access.Role{
 		Name: "watcher", Login: true,

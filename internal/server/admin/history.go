@@ -10,9 +10,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// ChangeStatus is a split, merge, or move of a physical partition, in progress or completed.
+// ChangeStatus is a split, merge, or move of a physical partition. The operation is in progress or completed.
 type ChangeStatus struct {
-	// Number is the position of the completed operation in the history of the cluster, or 0 while it is in progress.
+	// Number is the position of the completed operation in the history of the cluster. It is 0 while the operation is
+	// in progress.
 	Number uint64 `json:"number,omitempty"`
 	// Kind is split, merge, or move.
 	Kind      string `json:"kind"`
@@ -25,20 +26,20 @@ type ChangeStatus struct {
 	To    string `json:"to,omitempty"`
 	Cause string `json:"cause"`
 	// Began is the time of the request, and Ended is the time at which the topology contained the result. Both times
-	// are in RFC 3339, or empty if unknown.
+	// are in RFC 3339 format. They are empty if they are unknown.
 	Began string `json:"began,omitempty"`
 	Ended string `json:"ended,omitempty"`
-	// Outcome is done or abandoned, or empty while the operation is in progress.
+	// Outcome is done or abandoned. It is empty while the operation is in progress.
 	Outcome string `json:"outcome,omitempty"`
-	// Millis is the duration so far, in milliseconds.
+	// Millis is the duration up to now, in milliseconds.
 	Millis int64 `json:"took_ms"`
 	// DiskBytes is the amount of moved data, or the size of the split or merged partition. PauseMicros is the time, in
-	// microseconds, for which some keys were not writable. It is 0 if the time is unknown.
+	// microseconds, for which some keys were not writable. PauseMicros is 0 if the time is unknown.
 	DiskBytes   uint64 `json:"disk_bytes,omitempty"`
 	PauseMicros int64  `json:"pause_us,omitempty"`
 }
 
-// changesShown is the maximum number of operations in a status.
+// changesShown is the maximum number of operations that a status lists.
 const changesShown = 100
 
 // changes lists the operations in progress.
@@ -71,7 +72,8 @@ func (n *Reporter) ended() uint64 {
 	return 0
 }
 
-// History lists the completed splits, merges, and moves, newest last, up to meta.EventsKept.
+// History lists the completed splits, merges, and moves. It contains up to meta.EventsKept operations, and the newest
+// operation is last.
 func (n *Reporter) History() []ChangeStatus {
 	out := []ChangeStatus{}
 	for _, e := range n.Records.State().History {
@@ -97,7 +99,7 @@ func (n *Reporter) changeStatus(e *meta.Event, until time.Time) ChangeStatus {
 	return c
 }
 
-// idOf returns the full ID of a node, or an empty string for the zero ID.
+// idOf returns the full ID of a node. For the zero ID, it returns an empty string.
 func idOf(id topology.NodeID) string {
 	if id == (topology.NodeID{}) {
 		return ""
@@ -105,7 +107,7 @@ func idOf(id topology.NodeID) string {
 	return hex.EncodeToString(id[:])
 }
 
-// timeOf formats milliseconds since the epoch, or returns an empty string for 0.
+// timeOf formats a time in milliseconds since the epoch. For 0, it returns an empty string.
 func timeOf(millis int64) string {
 	if millis == 0 {
 		return ""

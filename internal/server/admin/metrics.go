@@ -17,7 +17,7 @@ func Collector(n *Reporter) prometheus.Collector { return &collector{n} }
 // collector collects the metrics of a node.
 type collector struct{ n *Reporter }
 
-// logins returns the counts of logins, or 0 if no login is required.
+// logins returns the counts of logins. If no login is required, the counts are 0.
 func (n *Reporter) logins() (succeeded, failed, refused uint64) {
 	for _, l := range n.Logins {
 		s, f, r := l.Counts()

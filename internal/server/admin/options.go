@@ -25,27 +25,27 @@ import (
 type Options struct {
 	// Health is served at /healthz and /readyz.
 	Health Health
-	// Metrics are served at /metrics.
+	// Metrics is served at /metrics.
 	Metrics prometheus.Gatherer
 	Reports Reports
 	Advisor Advisor
-	// Diagnostics serves the cluster-wide diagnostics. If it is nil, these endpoints are disabled.
+	// Diagnostics serves the cluster-wide diagnostics. If Diagnostics is nil, these endpoints are disabled.
 	Diagnostics Diagnostics
 	Partitions  *operations.Partitions
-	// Nodes changes the states of nodes, and Regions adds and removes regions. They are nil on a standalone node.
+	// Nodes changes the states of nodes. Regions adds and removes regions. They are nil on a standalone node.
 	Nodes       NodeOperations
 	Regions     RegionOperations
 	Maintenance Maintenance
 	Verifier    *view.PageVerifier
 	Archive     Archive
-	// Keys is served at /keys as JSON. If it is nil, the endpoint is disabled. Only the owner of the data directory has
-	// access.
+	// Keys is served at /keys as JSON. If Keys is nil, the endpoint is disabled. Only the owner of the data directory
+	// has access.
 	Keys *AccountKeys
-	// Page serves the web UI below /ui/. If it is nil, the web UI is disabled. /ui/explore is available to every role
-	// that has logged in (Role).
+	// Page serves the web UI below /ui/. If Page is nil, the web UI is disabled. All roles that have logged in can use
+	// /ui/explore (Role).
 	Page http.Handler
-	// Profile enables Go's profiles under /debug/pprof/. The profiles require the permission for commands, because
-	// they reveal the structure of statements and use processor time.
+	// Profile enables Go's profiles under /debug/pprof/. They require the permission for commands, because they reveal
+	// the structure of statements and use processor time.
 	Profile bool
 }
 
@@ -55,9 +55,9 @@ type Health interface {
 	Err() error
 }
 
-// Reports describes the node, its tables, and its partitions. It is a *Reporter.
+// Reports describes the node, its tables, and its partitions. *Reporter implements it.
 type Reports interface {
-	// Status is served at /status as JSON. StatusWithoutKeys contains no keys of logical partitions.
+	// Status is served at /status as JSON. StatusWithoutKeys omits the keys of logical partitions.
 	Status() Status
 	StatusWithoutKeys() Status
 	// History is served at /history as JSON.
@@ -65,7 +65,7 @@ type Reports interface {
 	// ShowUsage and Users are served at /usage and /usage/history as JSON. Both endpoints accept ?table=ks.t.
 	ShowUsage(ctx context.Context, table string, history bool) []TableUsage
 	Users(ctx context.Context) []usage.User
-	// Table is served at /table?table=ks.t. Table returns an error if the table does not exist.
+	// Table is served at /table?table=ks.t. If the table does not exist, Table returns an error.
 	Table(ctx context.Context, table string) (*TableReport, error)
 	// Ring is served at /ring.
 	Ring() []catalog.RingNode
@@ -73,7 +73,7 @@ type Reports interface {
 
 // Advisor analyzes the design of tables.
 type Advisor interface {
-	// Advise analyzes a table, or all tables if the name is empty. It is served at /advise as JSON.
+	// Advise analyzes a table. If the name is empty, it analyzes all tables. It is served at /advise as JSON.
 	Advise(ctx context.Context, table string) ([]advise.Report, error)
 }
 
@@ -81,7 +81,8 @@ type Advisor interface {
 type Diagnostics interface {
 	// Endpoints is served at /endpoints?keyspace=ks&table=t&key=..&key=...
 	Endpoints(ctx context.Context, table string, key []string) (catalog.Endpoints, error)
-	// ListSessions is served at /sessions. most is the requested number of sessions, or 0 if the request contains none.
+	// ListSessions is served at /sessions. most is the requested number of sessions. It is 0 if the request contains
+	// no number.
 	ListSessions(ctx context.Context, most int) catalog.Sessions
 	// CancelSession closes a session and returns a message. POST /sessions/cancel calls it.
 	CancelSession(ctx context.Context, id string) (string, error)
@@ -89,14 +90,14 @@ type Diagnostics interface {
 	SlowQueries(ctx context.Context) slowlog.Report
 }
 
-// NodeOperations changes the states of nodes. It is a *membership.NodeOperations.
+// NodeOperations changes the states of nodes. *membership.NodeOperations implements it.
 type NodeOperations interface {
 	// SetState drains, decommissions, or resumes a node. node is a prefix of the node ID. It returns a message. POST
 	// /node/drain and similar endpoints call it.
 	SetState(ctx context.Context, node string, to meta.NodeState) (string, error)
 }
 
-// RegionOperations adds and removes regions. Its methods return messages. It is a *regions.Operations.
+// RegionOperations adds and removes regions. Its methods return messages. *regions.Operations implements it.
 type RegionOperations interface {
 	// Add registers a region. POST /region/add calls it.
 	Add(ctx context.Context, name string) (string, error)
@@ -106,14 +107,14 @@ type RegionOperations interface {
 	List() ([]regions.Region, error)
 }
 
-// Maintenance maintains the data of the node. It is an *operations.Maintenance.
+// Maintenance maintains the data of the node. *operations.Maintenance implements it.
 type Maintenance interface {
-	// Compact compacts all levels of the store. POST /compact waits for it.
+	// Compact compacts all levels of the store. POST /compact calls it and waits for its end.
 	Compact(ctx context.Context) error
 	// Checkpoint writes a consistent copy of the data and returns its path. POST /checkpoint calls it.
 	Checkpoint() (string, error)
-	// RaiseLevel raises the feature level to the newest level that all nodes support, and returns it. POST /upgrade
-	// calls it.
+	// RaiseLevel raises the feature level to the newest level that all nodes support, and returns the new level. POST
+	// /upgrade calls it.
 	RaiseLevel(ctx context.Context) (feature.Level, error)
 }
 
@@ -125,7 +126,7 @@ type Archive interface {
 
 // AccountKeys shows the keys of the REST API and the addresses that accept them.
 type AccountKeys struct {
-	// Source returns the current keys. It is a *rest.Keyring.
+	// Source returns the current keys. *rest.Keyring implements it.
 	Source interface{ Keys() *rest.Keys }
 	// Endpoint and CQL are the addresses in Keys.
 	Endpoint, CQL string
@@ -138,11 +139,11 @@ func (a *AccountKeys) show() *Keys {
 		ReadOnly: text(k.ReadOnly)}
 }
 
-// Keys are the keys with which REST clients sign requests and some CQL clients log in. The keys are in base64. A key
+// Keys holds the keys with which REST clients sign requests and some CQL clients log in. The keys are in base64. A key
 // is empty if it has not been generated yet.
 type Keys struct {
-	// Endpoint is the URL of the REST API. CQL is the address that accepts a key as a password. Each field is empty if
-	// the node does not serve the address.
+	// Endpoint is the URL of the REST API. CQL is the address that accepts a key as a password. If the node does not
+	// serve an address, the field is empty.
 	Endpoint  string `json:"endpoint"`
 	CQL       string `json:"cql,omitempty"`
 	Primary   string `json:"primary"`

@@ -31,7 +31,7 @@ func (f *fakeRegions) List() ([]regions.Region, error) {
 	return []regions.Region{{Name: "us", Home: true, Nodes: 3}}, nil
 }
 
-// TestRegionEndpoints checks the endpoints of regions, and that a standalone node explains why it has none.
+// TestRegionEndpoints checks the endpoints for regions. A standalone node must explain why it has no regions.
 func TestRegionEndpoints(t *testing.T) {
 	const standalone = "start it with --bootstrap before you add a region"
 	f := new(fakeRegions)

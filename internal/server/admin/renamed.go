@@ -14,11 +14,12 @@ import (
 // renamedMetric is a metric that had another name in an earlier release.
 type renamedMetric struct {
 	name, former string
-	// factor converts a value to the unit of the former metric. The value 0 represents 1.
+	// factor converts a value to the unit of the former metric. The value 0 has the same meaning as 1.
 	factor float64
 }
 
-// renamedMetrics lists the metrics whose former names are still exported, for one release.
+// renamedMetrics lists the metrics whose former names are still exported. Each former name is exported for one
+// release.
 var renamedMetrics = []renamedMetric{
 	{name: "ilion_coordinator_misrouted_requests_total", former: "ilion_coordinator_astray_requests_total"},
 	{name: "ilion_coordinator_retries_by_reason_total", former: "ilion_coordinator_asked_again_total"},

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// TestFormerNamesOfMetrics checks that a renamed metric is also exported under its former name, in the former unit, and
-// that an unknown value stays unknown.
+// TestFormerNamesOfMetrics checks that a renamed metric is also exported under its former name and in its former unit.
+// An unknown value must stay unknown.
 func TestFormerNamesOfMetrics(t *testing.T) {
 	for _, c := range []struct{ free, former float64 }{{0.25, 25}, {-1, -1}} {
 		reg := prometheus.NewRegistry()

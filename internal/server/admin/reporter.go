@@ -28,8 +28,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/rest"
 )
 
-// Reporter reports the state of a node for status pages and metrics. Every value is read from the component that owns
-// it, at the time of the request.
+// Reporter reports the state of a node for status pages and metrics. It reads every value, at the time of the request,
+// from the component that owns the value.
 type Reporter struct {
 	Process
 
@@ -54,15 +54,15 @@ type Reporter struct {
 	Audit interface{ Dropped() uint64 }
 	// Slow is the slow-query log.
 	Slow *slowlog.Log
-	// Records is the metadata of the cluster or of the single node.
+	// Records is the metadata of the cluster or of the standalone node.
 	Records *meta.Keeper
 	// Statistics provides the consumption of partitions.
 	Statistics Statistics
 	// ChangeBuffer holds recent changes for archives.
 	ChangeBuffer *changebuffer.Buffer
-	// Cluster is nil for a single node.
+	// Cluster is nil for a standalone node.
 	Cluster *Cluster
-	// Clock determines the current time. The node uses it for view updates.
+	// Clock is the clock that determines the current time. The node uses it for view updates.
 	Clock sched.Clock
 }
 
@@ -76,7 +76,7 @@ type Process struct {
 	ClusterName, Data, Commit, Address string
 }
 
-// LoginCounter counts logins. It is a *login.Checker or a *login.Account.
+// LoginCounter counts logins. *login.Checker and *login.Account implement it.
 type LoginCounter interface {
 	// Counts returns the numbers of successful, failed, and rejected logins.
 	Counts() (succeeded, failed, refused uint64)
@@ -84,20 +84,20 @@ type LoginCounter interface {
 
 // Statistics provides the statistics of tables, partitions, and users.
 type Statistics interface {
-	// Usage returns the consumption of the physical partitions of the cluster.
+	// Usage returns the consumption of the cluster's physical partitions.
 	Usage(ctx context.Context, q usage.ReportOptions) []usage.Report
 	// Users returns the consumption of users on all nodes.
 	Users(ctx context.Context) []usage.User
-	// Tables returns the statistics of tables by ID.
+	// Tables maps table IDs to the statistics of the tables.
 	Tables(ctx context.Context, tables []*schema.Table) map[uint32]catalog.TableStats
-	// Latency returns the latency of requests coordinated by this node. Latency returns false for an operation that
-	// has not been executed.
+	// Latency returns the latency of requests that this node has coordinated. For an operation that has not been
+	// executed, Latency returns false.
 	Latency(table uint32, op catalog.LatencyOperation) (catalog.Latency, bool)
-	// BecameHot returns the number of times that a partition on this node became hot.
+	// BecameHot returns how often partitions on this node became hot.
 	BecameHot() uint64
 }
 
-// Cluster refers to the components that exist only in a cluster.
+// Cluster holds the components that exist only in a cluster.
 type Cluster struct {
 	Self      topology.NodeID
 	Peers     *peers.Peers
@@ -105,7 +105,7 @@ type Cluster struct {
 	Transport *transport.Transport
 	// ClockSkew is the clock difference above which a problem is reported.
 	ClockSkew time.Duration
-	// Node returns this node's report.
+	// Node returns the report of this node.
 	Node interface{ Report() peers.Report }
 }
 

@@ -4,7 +4,7 @@ package admin
 
 import "github.com/ilion-db/ilion/internal/server/rest"
 
-// surface returns the counters of the REST server, or zero values if REST is disabled.
+// surface returns the counters of the REST server. If REST is disabled, it returns zero values.
 func (n *Reporter) surface() *rest.Stats {
 	if n.REST == nil {
 		return new(rest.Stats)

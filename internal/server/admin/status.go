@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
 
-// Status is the response of /status.
+// Status is the response to a request for /status.
 type Status struct {
 	Cluster string `json:"cluster"`
 	Node    string `json:"node"`
@@ -25,18 +25,18 @@ type Status struct {
 	DiskBytes uint64 `json:"disk_bytes"`
 	DiskFree  int    `json:"disk_free_percent"`
 	DiskFull  bool   `json:"writes_refused_for_lack_of_disk"`
-	// Nodes lists the nodes of the cluster, including this node. Nodes is empty for a single node.
+	// Nodes lists the nodes of the cluster, including this node. Nodes is empty for a standalone node.
 	Nodes []NodeStatus `json:"nodes,omitempty"`
 	// Problems describes conditions that need attention.
 	Problems []string `json:"problems"`
-	// Notes describes conditions that are useful to know and need no action.
+	// Notes describes conditions that require no action but are useful to know.
 	Notes []string `json:"notes,omitempty"`
-	// Changes lists the splits, merges, and moves in progress, up to 100.
+	// Changes lists up to 100 splits, merges, and moves that are in progress.
 	Changes []ChangeStatus `json:"changes"`
 	Tables  []TableStatus  `json:"tables"`
 }
 
-// NodeStatus is a node of the cluster from the perspective of this node.
+// NodeStatus describes a node of the cluster from the perspective of this node.
 type NodeStatus struct {
 	ID string `json:"id"`
 	// State is up, down, draining, or leaving.
@@ -48,74 +48,77 @@ type NodeStatus struct {
 	Zone     string `json:"zone"`
 	Replicas int    `json:"replicas"`
 	Leading  int    `json:"leading"`
-	// DiskFree is in percent, or -1 if unknown.
+	// DiskFree is the free disk space in percent, or -1 if it is unknown.
 	DiskFree  int    `json:"disk_free_percent"`
 	DiskFull  bool   `json:"writes_refused_for_lack_of_disk"`
 	DiskBytes uint64 `json:"disk_bytes"`
-	// HeldBytes is the part of the used space that the replicas of the node use, as measured a few seconds ago.
+	// HeldBytes is the part of the used space that the replicas of the node use. It was measured a few seconds ago.
 	HeldBytes       uint64 `json:"held_bytes,omitempty"`
 	ClockSkewMillis int64  `json:"clock_skew_ms"`
 	UpSeconds       int64  `json:"up_seconds"`
 	Software        string `json:"software"`
-	// WriteMemory identifies, in hexadecimal, the time since which all replicas of the node remember the writes that
-	// they have applied, according to this node. If the value equals the value that the node itself reports, a
-	// failover to that node does not make the outcome of writes from this node unknown.
+	// WriteMemory identifies a time in hexadecimal. According to this node, all replicas of the other node remember
+	// the writes that they have applied since that time. If the value equals the value that the other node itself
+	// reports, a failover to that node does not make the outcome of writes from this node unknown.
 	WriteMemory string `json:"write_memory,omitempty"`
 }
 
 // TableStatus is a table with its physical partitions.
 type TableStatus struct {
 	Name string `json:"name"`
-	// LogicalPartitions is the number of logical partitions in all physical partitions with a replica on this node.
+	// LogicalPartitions is the number of logical partitions in all physical partitions that have a replica on this
+	// node.
 	LogicalPartitions uint64            `json:"logical_partitions"`
 	Partitions        []PartitionStatus `json:"physical_partitions"`
 }
 
-// PartitionStatus is a physical partition. Sizes and counts refer to the replica on this node, and are 0 if this node
-// has no replica. Counts start when the node starts. Sizes are logical, except DiskBytes.
+// PartitionStatus is a physical partition. Sizes and counts refer to the replica on this node. They are 0 if this node
+// has no replica. Counts start when the node starts. All sizes except DiskBytes are logical.
 type PartitionStatus struct {
 	ID                uint64 `json:"id"`
 	Span              string `json:"span"`
 	DiskBytes         uint64 `json:"disk_bytes"`
 	LogicalPartitions uint64 `json:"logical_partitions"`
-	// Counted is the time at which the logical partitions were counted, in RFC 3339. If it is empty, the number is an
-	// estimate.
+	// Counted is the time at which the logical partitions were counted, in RFC 3339 format. If Counted is empty, the
+	// number is an estimate.
 	Counted      string  `json:"logical_partitions_counted,omitempty"`
 	Reads        uint64  `json:"reads"`
 	Writes       uint64  `json:"writes"`
 	Conditions   uint64  `json:"conditions"`
 	RequestUnits float64 `json:"request_units"`
-	// Parent is the partition from which this partition was split. SplitsAt and SplitsOff describe a split in progress:
-	// the first token and the ID of the new partition.
+	// Parent is the partition from which this partition was split off. SplitsAt and SplitsOff describe a split in
+	// progress. They are the first token and the ID of the new partition.
 	Parent    uint64 `json:"parent,omitempty"`
 	SplitsAt  string `json:"splits_at,omitempty"`
 	SplitsOff uint64 `json:"splits_off,omitempty"`
-	// SplitRecalled is true if the split has been canceled. The split still completes if the partition's log already
-	// contains it.
+	// SplitRecalled is true if the split has been canceled. If the partition's log already contains the split, the
+	// split still completes.
 	SplitRecalled bool `json:"split_recalled,omitempty"`
 	MergeStatus
-	// Wanted lists the nodes to which an operator has pinned the replicas. The pin ends at HeldUntil (RFC 3339).
+	// Wanted lists the nodes to which an operator has pinned the replicas. The pin ends at HeldUntil, which is in RFC
+	// 3339 format.
 	Wanted    []string `json:"wanted,omitempty"`
 	HeldUntil string   `json:"held_until,omitempty"`
-	// SplitCause is the cause of the split: a command, size, or load.
+	// SplitCause is the cause of the split, which is a command, size, or load.
 	SplitCause string `json:"split_cause,omitempty"`
-	// CapBytes is the size limit of the partition on disk. Load is the partition's load during the last few seconds, in
-	// request units per second. Stuck is the reason why the partition cannot split. Only the leader knows these values.
+	// CapBytes is the size limit of the partition on disk. Load is the partition's load during the last few seconds,
+	// in request units per second. Stuck is the reason why the partition cannot be split. Only the leader knows these
+	// values.
 	CapBytes uint64  `json:"cap_bytes,omitempty"`
 	Load     float64 `json:"request_units_per_second,omitempty"`
 	Stuck    string  `json:"not_split_because,omitempty"`
-	// Hot is the logical partition with the highest load in a saturated partition. HotShare is its fraction of the
-	// load, from 0 to 1. Only the leader knows these values.
+	// Hot is the logical partition with the highest load in a saturated partition. HotShare is the logical partition's
+	// fraction of the load, from 0 to 1. Only the leader knows these values.
 	Hot      string  `json:"hot_key,omitempty"`
 	HotShare float64 `json:"hot_key_share,omitempty"`
 	// Leader is the leader known to this node. Replicas are the members of the replica set. The list is empty for a
-	// single node.
+	// standalone node.
 	Leader   string          `json:"leader,omitempty"`
 	Replicas []ReplicaStatus `json:"replicas,omitempty"`
 }
 
-// MergeStatus is a merge in progress. It is the zero value if no merge is in progress. MergesInto and MergesWith are
-// the left and the right partition. MergeStage is freezing, thawing, or merging.
+// MergeStatus is a merge in progress. If no merge is in progress, MergeStatus is the zero value. MergesInto is the
+// left partition, and MergesWith is the right partition. MergeStage is freezing, thawing, or merging.
 type MergeStatus struct {
 	MergesInto uint64 `json:"merges_into,omitempty"`
 	MergesWith uint64 `json:"merges_with,omitempty"`
@@ -129,10 +132,10 @@ type ReplicaStatus struct {
 	State string `json:"state"`
 }
 
-// countWait is the time for which a status request waits for a new count of logical partitions.
+// countWait is the maximum time for which a status request waits for a new count of logical partitions.
 const countWait = time.Second
 
-// StatusWithoutKeys returns the status without partition keys, for clients that may not read data.
+// StatusWithoutKeys returns the status without partition keys. It is for clients that may not read data.
 func (n *Reporter) StatusWithoutKeys() Status {
 	s := n.Status()
 	for i := range s.Tables {

@@ -11,20 +11,20 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// TableUsage is the consumption of a table by physical partition.
+// TableUsage is the consumption of a table, divided into physical partitions.
 type TableUsage struct {
 	Name string `json:"name"`
-	// PerSecond is the sum over the partitions, in request units.
+	// PerSecond is the sum of the partitions' consumption in request units per second.
 	PerSecond float64 `json:"ru_per_second"`
-	// Shared is the throughput that the table shares with other tables of the keyspace, or 0. SharedPart is the
-	// table's fraction of the consumption of that throughput.
+	// Shared is the throughput that the table shares with other tables of its keyspace. It is 0 if the table shares no
+	// throughput. SharedPart is the table's fraction of the consumption of that throughput.
 	Shared     int64            `json:"shared_throughput,omitempty"`
 	SharedPart float64          `json:"part_of_shared,omitempty"`
 	Partitions []PartitionUsage `json:"partitions"`
 }
 
-// PartitionUsage is the consumption of a physical partition on all of its replicas. Rates are means of the last ten
-// seconds. Totals start when the replicas are opened. Sizes are logical.
+// PartitionUsage is the consumption of a physical partition on all replicas of the partition. Rates are averages over
+// the last ten seconds. Totals start when the replicas are opened. Sizes are logical.
 type PartitionUsage struct {
 	ID         uint64 `json:"id"`
 	BeginToken int64  `json:"begin_token"`
@@ -32,7 +32,7 @@ type PartitionUsage struct {
 	// DiskBytes and LogicalPartitions are estimates for one replica. A history does not contain them.
 	DiskBytes         uint64 `json:"disk_bytes"`
 	LogicalPartitions uint64 `json:"logical_partitions"`
-	// Share is the fraction of the table's consumption.
+	// Share is the partition's fraction of the table's consumption.
 	Share          float64 `json:"share"`
 	PerSecond      float64 `json:"ru_per_second"`
 	Requests       float64 `json:"requests_per_second"`
@@ -46,11 +46,12 @@ type PartitionUsage struct {
 	TotalThrottled uint64  `json:"throttled_total"`
 	// Kinds counts the requests by kind.
 	Kinds map[string]uint64 `json:"requests_by_kind"`
-	// HotKeys are the logical partitions with the highest current consumption. LargeKeys are the largest logical
+	// HotKeys lists the logical partitions with the highest current consumption. LargeKeys lists the largest logical
 	// partitions.
 	HotKeys   []HotKey               `json:"hot_keys,omitempty"`
 	LargeKeys []usage.LargePartition `json:"large_keys,omitempty"`
-	// Minutes lists the minutes of the last hour with requests, oldest first. Only a history contains Minutes.
+	// Minutes lists the minutes of the last hour that had requests, starting with the oldest minute. Only a history
+	// contains Minutes.
 	Minutes []MinuteUsage `json:"minutes,omitempty"`
 }
 
@@ -58,7 +59,8 @@ type PartitionUsage struct {
 type HotKey struct {
 	Key   string `json:"key"`
 	Token int64  `json:"token"`
-	// PerSecond mostly covers the last three seconds. Share is the fraction of the physical partition's consumption.
+	// PerSecond covers mostly the last three seconds. Share is the key's fraction of the physical partition's
+	// consumption.
 	PerSecond float64 `json:"ru_per_second"`
 	Share     float64 `json:"share"`
 	// MinuteUnits is the number of request units in the current minute. The number may be too high by up to TooHighBy.
@@ -70,7 +72,7 @@ type HotKey struct {
 
 // MinuteUsage is the consumption of one minute.
 type MinuteUsage struct {
-	// At is the start of the minute, in RFC 3339.
+	// At is the start of the minute in RFC 3339 format.
 	At          string  `json:"at"`
 	Units       float64 `json:"request_units"`
 	Requests    uint64  `json:"requests"`
@@ -83,9 +85,9 @@ type MinuteUsage struct {
 	TopKey string `json:"top_key,omitempty"`
 }
 
-// ShowUsage returns the consumption in the cluster by table and physical partition. table selects a single table in the
-// form ks.t. If it is empty, all tables are included. With history, the result contains the consumption by minute
-// instead of keys.
+// ShowUsage returns the consumption in the cluster by table and physical partition. table selects a single table by a
+// name of the form ks.t. If table is empty, the result includes all tables. If history is set, the result contains the
+// consumption by minute instead of keys.
 func (n *Reporter) ShowUsage(ctx context.Context, table string, history bool) []TableUsage {
 	q := usage.ReportOptions{Keys: usage.TopMax, Largest: true, Sizes: true}
 	if history {
@@ -136,8 +138,8 @@ func (n *Reporter) ShowUsage(ctx context.Context, table string, history bool) []
 	return out
 }
 
-// sharedPart returns a table's fraction, from 0 to 1, of the consumption of the tables that share the throughput of a
-// keyspace.
+// sharedPart returns a table's fraction of the consumption of all tables that share the throughput of a keyspace. The
+// fraction is between 0 and 1.
 func sharedPart(ks *schema.Keyspace, t *schema.Table, list []usage.Report) float64 {
 	var own, all float64
 	for i := range list {
@@ -193,10 +195,10 @@ func (p *PartitionUsage) fill(r *usage.Report) {
 
 func rfc3339(seconds int64) string { return time.Unix(seconds, 0).UTC().Format(time.RFC3339) }
 
-// Usage is the response of /usage.
+// Usage is the response to a request for /usage.
 type Usage struct {
 	Tables []TableUsage `json:"tables"`
-	// Users are the users with the highest consumption in all tables. A history does not contain users.
+	// Users lists the users with the highest consumption in all tables. A history does not contain users.
 	Users []usage.User `json:"users,omitempty"`
 }
 

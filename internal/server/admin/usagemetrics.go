@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/usage"
 )
 
-// partitionsShown is the maximum number of partitions of a node with separate metrics. Only the partitions with the
-// highest consumption have separate metrics. The sums of the node include all partitions.
+// partitionsShown is the maximum number of a node's partitions that have separate metrics. These partitions are the
+// partitions with the highest consumption. The totals of the node include all partitions.
 const partitionsShown = 200
 
 var (

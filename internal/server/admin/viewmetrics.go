@@ -9,7 +9,7 @@ import (
 )
 
 // viewLag returns the number of pending view updates in the partitions that the node leads, and the age of the oldest
-// update.
+// pending update.
 func (n *Reporter) viewLag() (due int, oldest time.Duration) {
 	if n.Views == nil {
 		return 0, 0
@@ -27,7 +27,7 @@ func (n *Reporter) viewLag() (due int, oldest time.Duration) {
 	return due, max(0, time.Since(time.UnixMicro(first)))
 }
 
-// viewStats returns the counters of view maintenance, or zero values in tests without views.
+// viewStats returns the counters of view maintenance. In tests without views, it returns zero values.
 func (n *Reporter) viewStats() view.Stats {
 	if n.Views == nil {
 		return view.Stats{}

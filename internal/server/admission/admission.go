@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission implements admission control for the node. When clients send more requests than the node can
-// process, it rejects requests before doing any work for them, so admitted requests receive their responses in time.
+// Package admission implements admission control for a node. When clients send more requests than the node can
+// process, the package rejects requests before the node works on them. The admitted requests therefore receive their
+// responses in time.
 //
-// Guarantees: (GA1) No request is rejected while the queue delay is below the limit, or while fewer requests wait than
-// are needed to keep the processors busy. (GA2) Under overload, the admitted load is about the capacity of the node,
-// and the queue delay is about the limit. (GA3) Capacity is shared according to package fairshare: evenly among users
-// and their connections, with low priority last. (GA4) A rejection takes no lock and does not allocate.
+// Guarantees: (GA1) No request is rejected while the queue delay is below the limit. No request is rejected while too
+// few requests wait to keep the processors busy. (GA2) Under overload, the admitted load is about the capacity of the
+// node, and the queue delay is about the limit. (GA3) Capacity is shared as package fairshare describes. Users and
+// their connections get equal shares, and low priority comes last. (GA4) A rejection does not take a lock and does not
+// allocate.
 //
-// The caller reports the queue delay in Samples, a few dozen times per second. When all samples of an interval exceed
-// the limit, the gate closes. It then admits a fraction of the requested load, measured by price. The fraction
-// decreases while the delay exceeds the limit and is not falling. The fraction increases while the delay is below the
-// limit. Requests that have already waited longer than the limit are admitted at a lower rate. The backlog after a
-// stall is therefore cleared quickly, and new requests are served. The gate opens when no request has been rejected for
-// some time. The gate admits a fraction of the load instead of a rate, because requests that are executed sequentially
-// also arrive at the gate sequentially, regardless of the number of waiting requests. The package does not read the
-// clock.
+// A few dozen times per second, the caller reports the queue delay in a Sample. When all samples of an interval exceed
+// the limit, the gate closes. The gate then admits a fraction of the requested load, which is measured by price. The
+// fraction decreases while the delay exceeds the limit and does not fall. It increases while the delay is below the
+// limit. Requests that have already waited longer than the limit are admitted at a lower rate. Therefore, the backlog
+// after a stall is cleared quickly, and new requests are served. The gate opens when no request has been rejected for
+// some time. The gate admits a fraction of the load instead of a rate. The reason is that requests that are executed
+// sequentially also arrive at the gate sequentially, regardless of the number of waiting requests. The package does
+// not read the clock.
 package admission
 
 import (
@@ -30,24 +32,24 @@ import (
 const (
 	// SampleEvery is the interval between two samples.
 	SampleEvery = 20 * time.Millisecond
-	// closeAfter is the time for which all samples must exceed the limit before requests are rejected. openAfter is the
-	// period during which no request must be rejected before the gate opens.
+	// closeAfter is the time for which all samples must exceed the limit before requests are rejected. openAfter is
+	// the time for which no request must be rejected before the gate opens.
 	closeAfter, openAfter = 100 * time.Millisecond, time.Second
-	// grain is the amount of load that can be admitted later in addition to the current fraction. It is expressed as
-	// the time within which clients request that load. reserve is the part of grain that the heaviest users must leave
-	// to other users.
+	// grain is the amount of load that can be admitted later, in addition to the current fraction. It is the time
+	// within which clients request that amount. reserve is the part of grain that the heaviest users must leave to
+	// other users.
 	grain, reserve = 20 * time.Millisecond, 0.6
 	grainMin       = 64
-	// service is the maximum ratio of the service time to the service time under light load. The ratio applies if the
-	// service time under light load exceeds the limit. It applies to requests that wait for resources other than
-	// processors, such as a slow disk or other regions.
+	// service is the maximum ratio of the service time to the service time under light load. The limit applies if the
+	// service time under light load exceeds the queue delay limit. It is for requests that wait for resources other
+	// than processors, such as a slow disk or other regions.
 	service = 5
-	// lightLoad is the number of requests in flight per processor up to which the load counts as light. That many
-	// requests are always allowed.
+	// lightLoad is the number of requests in flight per processor up to which the load is light. That many requests
+	// are always allowed.
 	lightLoad = 512
 	// letsMin is the minimum fraction of the load that is admitted.
 	letsMin = 0.001
-	// hasteMax is the factor by which the fraction adapts faster immediately after the gate has closed.
+	// hasteMax is the maximum factor by which the fraction adapts faster after the gate has closed.
 	hasteMax = 8
 	// least is the minimum price of a request.
 	least = ru.Unit
@@ -60,12 +62,13 @@ type Gate struct {
 	floor int64
 
 	closed atomic.Bool
-	// balance is the load that can be admitted, in units. The admitted fraction of the requested load is added, up to
-	// saved (the bits of a float64). Admitted requests are subtracted.
+	// balance is the load that can be admitted, in units. The admitted fraction of the requested load is added to
+	// balance, up to saved, which holds the bits of a float64. The load of admitted requests is subtracted from
+	// balance.
 	balance atomic.Int64
 	part    atomic.Uint64
 	saved   atomic.Int64
-	// Requests that have waited longer than this number of nanoseconds are admitted at a lower rate.
+	// waitLimit is the wait, in nanoseconds, above which requests are admitted at a lower rate.
 	waitLimit atomic.Int64
 	// asked is the load, in units, that was requested while the gate was closed.
 	asked  atomic.Int64
@@ -73,29 +76,30 @@ type Gate struct {
 
 	refused, refusedLow atomic.Uint64
 
-	// The remaining fields belong to Sample.
+	// Only Sample uses the following fields.
 	last Sample
-	// under and doing are the number of requests in flight and the completed requests per second under light load.
+	// under is the number of requests in flight under light load. doing is the number of completed requests per second
+	// under light load.
 	under, doing float64
 	// done is the recent number of completed requests per second. wants is the recent number of requested units per
 	// second.
 	done, wants float64
-	// over is the ratio of the last queue delay or service time to its limit. lately is the average ratio of the queue
-	// delay over several samples.
+	// over is the ratio of the last queue delay or service time to its limit. lately is the average ratio for the
+	// queue delay over several samples.
 	over, lately float64
-	// lets is the fraction that is admitted while the queue delay is at the limit. haste is the factor by which lets
-	// currently changes faster.
+	// lets is the fraction that is admitted while the queue delay is at the limit. haste is the current factor by
+	// which lets changes faster.
 	lets, haste float64
-	// above and eager are the numbers of consecutive samples with long and with short delays. calm is the number of
-	// consecutive samples without a rejection.
+	// above is the number of consecutive samples with long delays. eager is the number of consecutive samples with
+	// short delays. calm is the number of consecutive samples without a rejection.
 	above, calm time.Duration
 	eager       int
 	told        uint64
 	toldAsked   int64
 }
 
-// New returns a gate for a machine with the given number of processors. New rejects requests when the queue delay
-// exceeds bound. If bound is 0, no request is rejected.
+// New returns a gate for a machine with the given number of processors. The gate rejects requests when the queue delay
+// exceeds bound. If bound is 0, the gate rejects no requests.
 func New(bound time.Duration, processors int) *Gate {
 	return &Gate{bound: bound, floor: lightLoad * int64(processors)}
 }
@@ -103,8 +107,8 @@ func New(bound time.Duration, processors int) *Gate {
 // Closed reports whether requests must be admitted with Admit.
 func (g *Gate) Closed() bool { return g.closed.Load() }
 
-// Admit reports whether to admit a request. The request has an estimated cost and has already waited for some time. now
-// is the time since a fixed instant, as in samples.
+// Admit reports whether the gate admits a request. The request has an estimated cost and has already waited for some
+// time. now is the time since the same instant as in samples.
 func (g *Gate) Admit(c fairshare.Principal, cost ru.Units, waited, now time.Duration) bool {
 	cost = max(cost, least)
 	g.asked.Add(int64(cost))
@@ -144,11 +148,11 @@ func (g *Gate) Stats() Stats {
 // Sample is a measurement of the load of the node.
 type Sample struct {
 	Now time.Duration
-	// Done is the number of requests completed since the start, without rejections.
+	// Done is the number of requests completed since the start. It does not include rejections.
 	Done int64
 	// UnderWay is the number of admitted requests that are not complete.
 	UnderWay int64
-	// Waited is the average time that requests waited for a processor since the last sample.
+	// Waited is the average time for which requests have waited for a processor since the last sample.
 	Waited time.Duration
 }
 
@@ -192,9 +196,9 @@ func (g *Gate) close() {
 	g.closed.Store(true)
 }
 
-// steer adjusts the fraction. waiting and running are the ratios of the queue delay and the service time to their
-// limits. The fraction changes slowly, but decreases considerably while too many requests are in flight. The fraction
-// does not decrease while the delay decreases.
+// steer adjusts the fraction. waiting is the ratio of the queue delay to its limit. running is the ratio of the
+// service time to its limit. The fraction changes slowly, but decreases considerably while too many requests are in
+// flight. It does not decrease while the delay decreases.
 func (g *Gate) steer(waiting, running float64, pressed bool) {
 	over, step := max(waiting, running), 0.01*g.haste
 	g.haste = max(1, 0.95*g.haste)
@@ -210,20 +214,20 @@ func (g *Gate) steer(waiting, running float64, pressed bool) {
 	g.saved.Store(int64(max(g.wants*grain.Seconds(), grainMin*float64(least))))
 }
 
-// less returns the factor by which the fraction of admitted requests is multiplied if the wait is over times its
-// limit.
+// less returns the factor by which the fraction of admitted requests is multiplied. over is the ratio of the wait to
+// its limit.
 func less(over float64) float64 { return 1 - min(0.98, 0.3*max(0, over-1)) }
 
 // waiting returns the ratio of the queue delay to its limit. The limit exceeds bound if the requests that are always
 // allowed to wait take longer than bound.
 func (g *Gate) waiting(s Sample) float64 {
-	// The same limit applies if almost no requests complete, because other processes may be using the processors.
+	// The same limit applies if almost no requests complete, because other processes may use the processors.
 	waitLimit := max(g.bound, time.Duration(float64(g.floor)/max(1, g.done)*float64(time.Second)))
 	g.waitLimit.Store(int64(waitLimit))
 	return float64(s.Waited) / float64(waitLimit)
 }
 
-// running returns the ratio of the service time of admitted requests to its limit. By Little's law, the service time is
+// running returns the ratio of the admitted requests' service time to its limit. By Little's law, the service time is
 // the number of requests divided by the rate of completions. The limit is derived from the service time measured under
 // light load.
 func (g *Gate) running(s Sample, took, perSecond float64) float64 {

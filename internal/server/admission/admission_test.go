@@ -15,19 +15,19 @@ import (
 // wait is the queue delay above which requests are rejected.
 const wait = 50 * time.Millisecond
 
-// refusal is the cost of rejecting a request, as a fraction of the cost of executing a request.
+// refusal is the cost of the rejection of a request, as a fraction of the cost of its execution.
 const refusal = 0.05
 
-// possible returns the maximum fraction of the machine's capacity that is left for requests. The number of requests
-// that clients send is times the number that the machine can execute.
+// possible returns the maximum fraction of the machine's capacity that remains for requests. The clients send times as
+// many requests as the machine can execute.
 func possible(times float64) float64 { return (1 - refusal*times) / (1 - refusal) }
 
-// machine simulates a machine that executes a number of requests per second sequentially, in virtual time.
+// machine simulates, in virtual time, a machine that executes a number of requests per second sequentially.
 type machine struct {
 	*Gate
 	perSecond float64
-	// pending means that requests are admitted when they arrive and count as in flight while they wait, like writes.
-	// Otherwise, they wait in their connections until the machine reads them.
+	// pending means that requests are admitted when they arrive and count as in flight while they wait. Writes behave
+	// in this way. Otherwise, requests wait in their connections until the machine reads them.
 	pending bool
 	now     time.Duration
 	queue   []time.Duration // arrival times of waiting requests
@@ -44,7 +44,7 @@ func newMachine(perSecond float64, pending bool) *machine {
 	return &machine{Gate: New(wait, 1), perSecond: perSecond, pending: pending, rng: rand.New(rand.NewPCG(1, 1))}
 }
 
-// run sends requests at a rate for some time, after resetting the measurements.
+// run resets the measurements and then sends requests at the given rate for some time.
 func (m *machine) run(perSecond float64, d time.Duration, who func() fairshare.Principal) {
 	m.waits, m.refused = nil, 0
 	const step = time.Millisecond
@@ -100,10 +100,10 @@ func (m *machine) sample() {
 
 func somebody() fairshare.Principal { return fairshare.Principal{} }
 
-// TestOverload checks overload with up to ten times as many requests as the machine can execute (GA2). The machine must
-// complete at least 95% of the requests that it has time to execute while it rejects the others. Their delay must stay
-// below three times the limit. When the load decreases, the gate must open, and no request may be rejected. The test
-// covers requests in flight and requests that wait in their connections.
+// TestOverload checks overload with up to ten times as many requests as the machine can execute (GA2). The machine
+// must complete at least 95% of the requests that it can execute in addition to the rejections. The delay of the
+// completed requests must stay below three times the limit. When the load decreases, the gate must open, and no
+// request may be rejected. The test covers requests in flight and requests that wait in their connections.
 func TestOverload(t *testing.T) {
 	for _, pending := range []bool{false, true} {
 		for _, does := range []float64{20_000, 80_000} {
@@ -132,8 +132,8 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// TestOldIsRefusedFirst checks that requests that have waited long are admitted at a lower rate than requests that have
-// just arrived.
+// TestOldIsRefusedFirst checks that requests that have waited for a long time are admitted at a lower rate than
+// requests that have just arrived.
 func TestOldIsRefusedFirst(t *testing.T) {
 	m := newMachine(20_000, false)
 	m.run(60_000, 3*time.Second, somebody)
@@ -162,18 +162,18 @@ func TestCapacityChanges(t *testing.T) {
 	}
 }
 
-// TestFewNeverWait checks that the gate stays open for a few slow requests on a machine that is slow or waits for a
-// disk (GA1). It must also stay open for a short burst, and for many requests whose service time is the same as under
+// TestFewNeverWait checks that the gate stays open for a few slow requests (GA1). The machine is slow or waits for a
+// disk. The gate must also stay open for a short burst, and for many requests whose service time is the same as under
 // light load.
 func TestFewNeverWait(t *testing.T) {
 	m := newMachine(20, true)
-	m.run(30, 4*time.Second, somebody) // in the end, 40 requests wait for 2 s
+	m.run(30, 4*time.Second, somebody) // at the end, 40 requests wait for 2 s
 	if m.refused > 0 || m.Closed() {
 		t.Errorf("%d of a few slow requests rejected", m.refused)
 	}
 	g := New(wait, 1)
 	s := Sample{}
-	for i := range 200 { // 300 ms for each request to another region; 60 requests in flight, later 900
+	for i := range 200 { // each request to another region takes 300 ms; 60 and later 900 are in flight
 		s.Now += SampleEvery
 		s.UnderWay = 60
 		if i > 100 {
@@ -187,7 +187,7 @@ func TestFewNeverWait(t *testing.T) {
 	}
 	idle := New(wait, 1)
 	s = Sample{}
-	for i := range 200 { // other processes use the processors; at most one request per second completes
+	for i := range 200 { // other processes use the processors: up to one request per second completes
 		s.Now, s.Waited = s.Now+5*SampleEvery, 5*wait
 		if i%10 == 9 {
 			s.Done++
@@ -213,8 +213,8 @@ func TestFewNeverWait(t *testing.T) {
 }
 
 // TestSharesOfMachine checks how capacity is shared under overload (GA3). A user that sends ten times as many requests
-// as another user must get no more capacity. Low priority must get no capacity while normal priority requests all of
-// it.
+// as another user must get no more capacity. Requests with low priority must get no capacity while requests with
+// normal priority use all of it.
 func TestSharesOfMachine(t *testing.T) {
 	m := newMachine(20_000, true)
 	got, rng := map[fairshare.Principal]int{}, rand.New(rand.NewPCG(3, 4))
@@ -225,7 +225,7 @@ func TestSharesOfMachine(t *testing.T) {
 		case n == 0:
 			return low
 		case n < 4:
-			return quiet // 15 % of the requests: 9,000/s, less than half of the capacity
+			return quiet // 15 % of the requests, or 9,000/s, are less than half of the capacity
 		}
 		return loud
 	}

@@ -13,7 +13,7 @@ import (
 
 // Entry describes a completed request.
 type Entry struct {
-	// User is the role, or empty if no login is required. Source is the address of the client, and Host is the address
+	// User is the role. It is empty if no login is required. Source is the address of the client. Host is the address
 	// to which the client has connected.
 	User         string
 	Host, Source netip.AddrPort
@@ -21,14 +21,14 @@ type Entry struct {
 	// Type and Category are Cassandra's terms.
 	Type, Category  string
 	Keyspace, Table string
-	// Operation is the statement, without passwords.
+	// Operation is the statement without passwords.
 	Operation string
-	// Err is nil if the request succeeded. Status is the HTTP status, or 0 for other protocols.
+	// Err is nil if the request succeeded. Status is the HTTP status. For other protocols, it is 0.
 	Err    error
 	Status int
 }
 
-// append appends the entry in the format of Cassandra's file logger, plus the outcome.
+// append appends the entry in the format of Cassandra's file logger. It adds the outcome.
 func (e *Entry) append(dst []byte) []byte {
 	user := e.User
 	if user == "" {

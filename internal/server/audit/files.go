@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// filesMax is the maximum number of files. The current file is audit.log, and older files are audit.log.1 and so on.
-// The oldest file has the highest number.
+// filesMax is the maximum number of files. The current file is audit.log. Older files are audit.log.1, audit.log.2,
+// and so on. The oldest file has the highest number.
 const filesMax = 8
 
-// files writes to a file until it is full, and then rotates.
+// files writes to a file until the file is full, and then rotates the files.
 type files struct {
 	dir   string
 	each  int64 // maximum size of a file in bytes
@@ -73,7 +73,7 @@ func (w *files) Write(lines []byte) (int, error) {
 	return n, err
 }
 
-// rotate increments the number of every file and deletes the oldest file.
+// rotate increments the number of every file, and deletes the oldest file.
 func (w *files) rotate() error {
 	_ = w.f.Close() // write errors have already been reported
 	w.f = nil

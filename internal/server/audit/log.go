@@ -3,9 +3,9 @@
 // Package audit writes the audit log. It writes one line per request with the user, the client address, the statement,
 // and the outcome. The destination is a bounded number of size-limited files, or syslog.
 //
-// Guarantees: (AL1) Write never waits for the disk, unless Block is set to prevent lost entries. (AL2) The queue of
-// unwritten entries is bounded. Dropped entries are counted, logged, and recorded in the audit log. (AL3) No client
-// input can start a line or a field.
+// Guarantees: (AL1) Write never waits for the disk unless Block is set. With Block, no entries are lost. (AL2) The
+// queue of unwritten entries is bounded. Dropped entries are counted, logged, and recorded in the audit log. (AL3) No
+// client input can start a line or a field.
 //
 // The package does not parse statements. Passwords have been removed from the entries that it receives. Start reading
 // at Log.Write.
@@ -24,7 +24,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// Log is an audit log. Log is safe for concurrent use.
+// Log is an audit log. A Log is safe for concurrent use.
 type Log struct {
 	o   Options
 	out io.WriteCloser
@@ -35,7 +35,7 @@ type Log struct {
 	mu      sync.Mutex
 	room    sync.Cond // signaled when waiting has free space or closed is set
 	work    sync.Cond // signaled when waiting is not empty or closed is set
-	waiting []byte    // complete lines; at most Options.QueueBytes
+	waiting []byte    // complete lines; up to Options.QueueBytes
 	closed  bool
 	dropped uint64 // entries whose loss has not been recorded yet
 	total   uint64
@@ -51,8 +51,8 @@ const (
 	againAfter = 100 * time.Millisecond
 )
 
-// Open opens a log. dir is the directory of the log's files unless the options specify another directory. log receives
-// messages about lines that could not be written. If log is nil, the messages are discarded.
+// Open opens a log. dir is the directory of the log's files, unless the options specify another directory. log
+// receives messages about lines that could not be written. If log is nil, these messages are discarded.
 func Open(o Options, dir string, log *slog.Logger) (*Log, error) {
 	o = o.withDefaults(dir)
 	if err := o.Validate(); err != nil {
@@ -114,7 +114,7 @@ func (l *Log) Write(e *Entry) {
 	l.work.Signal()
 }
 
-// drop counts dropped entries and logs their number at intervals. The caller must hold mu.
+// drop counts dropped entries and periodically logs their number. The caller must hold mu.
 func (l *Log) drop(n uint64) {
 	l.dropped += n
 	l.total += n
@@ -159,7 +159,7 @@ func (l *Log) run() {
 			continue
 		}
 		l.mu.Lock()
-		if dropped > 0 { // the last line, which reports the dropped entries, has also been lost
+		if dropped > 0 { // the last line, which reports the dropped entries, was also lost
 			lost--
 			l.dropped += dropped
 		}
@@ -177,7 +177,7 @@ type writer struct {
 	torn    bool // the last line is incomplete
 }
 
-// write writes lines and returns the number of lost lines. With Block, it retries until it succeeds or the log is
+// write writes lines and returns the number of lost lines. If Block is set, it retries until it succeeds or the log is
 // closed. After the log has been closed, it retries once more.
 func (w *writer) write(l *Log, lines []byte) (lost int) {
 	for last := false; ; {
@@ -201,7 +201,7 @@ func (w *writer) write(l *Log, lines []byte) (lost int) {
 		if l.o.Block && !last {
 			select {
 			case <-l.closing:
-				last = true // the disk may work again
+				last = true // try again, because the disk may work now
 			case <-time.After(againAfter):
 			}
 			continue

@@ -36,8 +36,8 @@ func written(t *testing.T, dir string) string {
 	return string(b)
 }
 
-// TestLines checks the format of a line. Client input must not be able to start a line or a field. It must be possible
-// to omit constants, and only the owner may read the file.
+// TestLines checks the format of a line. Client input must not be able to start a line or a field. Constants can be
+// omitted, and only the owner may be able to read the file.
 func TestLines(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "audit")
 	for _, c := range []struct {
@@ -74,8 +74,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestFilters checks that filters by keyspace, category, and user select the included entries and omit the excluded
-// entries.
+// TestFilters checks the filters by keyspace, category, and user. They must select the included entries and omit the
+// excluded entries.
 func TestFilters(t *testing.T) {
 	none := ""
 	for _, c := range []struct {
@@ -170,8 +170,8 @@ func (s *stuck) Write(b []byte) (int, error) {
 
 func (s *stuck) Close() error { return nil }
 
-// TestQueue checks that writers do not wait for a blocked disk. Entries that exceed the queue must be dropped, counted,
-// and recorded. With Block, no entry may be dropped.
+// TestQueue checks that writers do not wait for a blocked disk. Entries that exceed the queue must be dropped,
+// counted, and recorded. If Block is set, no entry may be dropped.
 func TestQueue(t *testing.T) {
 	for _, block := range []bool{false, true} {
 		s := &stuck{entered: make(chan struct{}, 1), free: make(chan struct{})}
@@ -203,7 +203,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// broken simulates a disk that accepts only a number of bytes until it is repaired.
+// broken simulates a disk that accepts a limited number of bytes until it is repaired.
 type broken struct {
 	takes    int
 	repaired chan struct{}
@@ -231,8 +231,8 @@ func (w *broken) Write(b []byte) (int, error) {
 
 func (w *broken) Close() error { return nil }
 
-// TestBrokenDisk checks that entries that the disk rejects are counted, logged once, and recorded in the audit log when
-// the disk works again. With Block, these entries must then be written completely and exactly once.
+// TestBrokenDisk checks the entries that a disk rejects. They must be counted, logged once, and recorded in the audit
+// log when the disk works again. If Block is set, these entries must then be written completely and exactly once.
 func TestBrokenDisk(t *testing.T) {
 	for _, block := range []bool{false, true} {
 		w := &broken{takes: 10, repaired: make(chan struct{}), failed: make(chan struct{}, 1)}

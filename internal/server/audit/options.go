@@ -18,22 +18,23 @@ const (
 // configuration. Lists are separated by commas.
 type Options struct {
 	Enabled bool `yaml:"enabled"`
-	// Logger is file or syslog. An empty value means file.
+	// Logger is file or syslog. If Logger is empty, the destination is file.
 	Logger string `yaml:"logger"`
-	// Dir is the directory of the files. An empty value means the subdirectory audit of the data directory.
+	// Dir is the directory of the files. If Dir is empty, the directory is the subdirectory audit of the data
+	// directory.
 	Dir string `yaml:"audit_logs_dir"`
 	// Included items are logged unless they are excluded. An empty list includes all items. The default of
-	// ExcludedKeyspaces is system, system_schema, system_virtual_schema.
+	// ExcludedKeyspaces is system, system_schema, and system_virtual_schema.
 	IncludedKeyspaces  string  `yaml:"included_keyspaces"`
 	ExcludedKeyspaces  *string `yaml:"excluded_keyspaces"`
 	IncludedCategories string  `yaml:"included_categories"`
 	ExcludedCategories string  `yaml:"excluded_categories"`
 	IncludedUsers      string  `yaml:"included_users"`
 	ExcludedUsers      string  `yaml:"excluded_users"`
-	// Block makes requests wait if the queue is full, instead of dropping entries.
+	// Block makes requests wait when the queue is full. If Block is not set, entries are dropped.
 	Block bool `yaml:"block"`
-	// QueueBytes is the maximum size of the queue in bytes. The value 0 means 16 MiB. FileBytes is the maximum total
-	// size of all files. The value 0 means 1 GiB.
+	// QueueBytes is the maximum size of the queue in bytes. The value 0 selects 16 MiB. FileBytes is the maximum total
+	// size of all files. The value 0 selects 1 GiB.
 	QueueBytes int   `yaml:"max_queue_weight"`
 	FileBytes  int64 `yaml:"max_log_size"`
 	// NoLiterals replaces constants in statements with question marks.
@@ -102,7 +103,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Settings returns the options for system_views.settings.
+// Settings returns the options in the form of system_views.settings.
 func (o *Options) Settings() map[string]string {
 	logger := o.Logger
 	if logger == "" {

@@ -19,7 +19,7 @@ import (
 type CQLAuditor struct {
 	// Log records all requests. Log is nil if the audit log is disabled.
 	Log *Log
-	// Security logs changes of roles and denied requests. It is nil if authentication is disabled.
+	// Security logs changes of roles and denied requests. Security is nil if authentication is disabled.
 	Security *SecurityLogger
 }
 
@@ -44,8 +44,8 @@ func (l *Log) WriteCQL(a *session.AuditEntry) {
 	})
 }
 
-// WriteREST writes a request over REST. WriteREST uses the categories of CQL and the name of the signing key as the
-// user.
+// WriteREST writes a REST request. It uses the categories of CQL. The user is the name of the key that signed the
+// request.
 func (l *Log) WriteREST(a *rest.Audited) {
 	e := Entry{User: a.Key, Host: a.Local, Source: a.Remote, At: time.Now(), Keyspace: a.Database,
 		Table: a.Container, Operation: a.Text, Status: a.Status,
@@ -79,7 +79,8 @@ func (l *Log) WriteLogin(host netip.AddrPort, from netip.Addr, name string, outc
 	l.Write(&e)
 }
 
-// SecurityLogger logs changes of roles and permissions, and denied requests, whether or not the audit log is enabled.
+// SecurityLogger logs changes of roles and permissions, and denied requests. It does so regardless of whether the
+// audit log is enabled.
 type SecurityLogger struct {
 	log    *slog.Logger
 	denied lograte.Limiter
@@ -90,7 +91,7 @@ func NewSecurityLogger(log *slog.Logger) *SecurityLogger {
 	return &SecurityLogger{log: log, denied: lograte.Limiter{Interval: time.Second}}
 }
 
-// LogEvent logs a CQL request if it changed roles or permissions, or was denied.
+// LogEvent logs a CQL request that changed roles or permissions, or that was denied.
 func (s *SecurityLogger) LogEvent(a *session.AuditEntry) {
 	attrs := []slog.Attr{slog.String("role", a.Client.User), slog.String("from", a.Client.Remote.String()),
 		slog.String("type", a.Type)}

@@ -10,7 +10,7 @@ import (
 	"log/syslog"
 )
 
-// lines sends each line to syslog as a message.
+// lines sends each line to syslog as a separate message.
 type lines struct{ w *syslog.Writer }
 
 func openSyslog() (io.WriteCloser, error) {

@@ -11,8 +11,8 @@ import (
 )
 
 // TestAccountClients checks that each client at the account address must present a key, even if clients at other
-// addresses need not log in. The session of such a client must know the account. Events at that address contain the
-// port of the address, and other clients receive the port of the node.
+// addresses need not log in. The session of such a client must know the account. Events at that address must contain
+// the port of the address. Other clients must receive the port of the node.
 func TestAccountClients(t *testing.T) {
 	b := start(t, Options{})
 	l, err := net.Listen("tcp", "127.0.0.1:0")

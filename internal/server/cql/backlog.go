@@ -11,12 +11,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// The backlog is the memory of responses that clients have not read. Limiting the share of each connection is not
-// sufficient, because responses can be large and connections are numerous. Options.BacklogMax therefore also limits the
-// sum. Above the limit, the server does not read from a client that has unread responses, and sessions end their pages
-// early (Server.Pressed). It disconnects clients that have not read anything for a while, largest backlog first, until
-// the sum is well below the limit. A client that reads is not affected. Only if the backlog exceeds twice the limit do
-// the requests of all clients wait. They are rejected after backlogWait.
+// The backlog is the memory of responses that clients have not read. A limit for each connection is not sufficient,
+// because responses can be large and connections are numerous. Options.BacklogMax therefore also limits the total
+// backlog. Above the limit, the server does not read from a client that has unread responses. Sessions end their pages
+// early (Server.Pressed). The server disconnects clients that have not read for some time. It starts with the largest
+// backlog and stops when the total is well below the limit. Clients that read are not affected. If the backlog exceeds
+// twice the limit, the requests of all clients wait. After backlogWait, the waiting requests are rejected.
 
 const (
 	// backlogStep is the maximum difference between a connection's share and the counted value, in bytes.
@@ -24,21 +24,21 @@ const (
 	// backlogPatience is the time for which a client may block a write while other clients wait for memory. During this
 	// time, a client must read about one megabyte per second to avoid being disconnected.
 	backlogPatience = 300 * time.Millisecond
-	// backlogWait is the time for which a request waits until other clients have read their responses or have been
-	// disconnected.
+	// backlogWait is the maximum time for which a request waits until other clients have read their responses or have
+	// been disconnected.
 	backlogWait = time.Second
-	// reliefEvery is the time between two searches for clients to disconnect.
+	// reliefEvery is the interval between two searches for clients to disconnect.
 	reliefEvery = 100 * time.Millisecond
 )
 
 var errBacklog error = &dberr.Overloaded{Message: "Too many bytes of responses are waiting for clients to read them"}
 
-// Pressed reports whether the backlog exceeds its limit. In this case, sessions must read no more data for clients than
-// necessary.
+// Pressed reports whether the backlog exceeds its limit. In this case, sessions must not read more data for clients
+// than necessary.
 func (s *Server) Pressed() bool { return s.stats.Backlog.Load() > s.opts.BacklogMax }
 
-// account counts the connection's share of the backlog in whole buffers, because a client may leave little data in each
-// of many buffers. The caller must hold mu.
+// account counts the connection's share of the backlog in whole buffers. Otherwise, a client could leave little data
+// in each of many buffers. The caller must hold mu.
 func (o *output) account() {
 	share := int64(o.unsent)
 	if o.unsent > 0 || len(o.w.Buf) > backlogStep {
@@ -52,9 +52,8 @@ func (o *output) account() {
 	}
 }
 
-// yield must be called before a request is executed while the backlog exceeds its limit. yield waits until the client
-// has read its responses, and until the backlog is below twice its limit. yield returns an error if the wait exceeds
-// backlogWait.
+// yield must be called before a request is executed while the backlog exceeds its limit. It waits until the client has
+// read its responses and the backlog is below twice its limit. It returns an error if the wait exceeds backlogWait.
 func (o *output) yield(ctx context.Context) error {
 	o.flushUntil(func() bool { return !o.writing && len(o.w.Buf) == 0 })
 	s := o.srv
@@ -77,7 +76,7 @@ func (o *output) yield(ctx context.Context) error {
 	return nil
 }
 
-// relieve disconnects clients that do not read, as long as the backlog exceeds its limit.
+// relieve disconnects clients that do not read while the backlog exceeds its limit.
 func (s *Server) relieve() {
 	if !s.Pressed() || s.ctx.Err() != nil {
 		s.relieving.Store(false)

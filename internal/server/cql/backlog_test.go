@@ -11,7 +11,7 @@ import (
 )
 
 // TestBacklog checks the limit of the backlog with many clients that do not read. The node must not hold more than the
-// limit, plus one response for each client that arrived at the same time. The server must close their connections while
+// limit plus one response for each client that arrived at the same time. The server must close their connections while
 // it serves another client. After the server has been closed, the counted backlog must be zero.
 func TestBacklog(t *testing.T) {
 	const clients, bound = 60, 60_000_000
@@ -25,7 +25,7 @@ func TestBacklog(t *testing.T) {
 			c.query(i, "big 4000000")
 		}
 		c.flush()
-		<-time.After(10 * time.Millisecond) // prevents all clients from arriving at the same time
+		<-time.After(10 * time.Millisecond) // clients must not all arrive at the same time
 		most = max(most, st.Backlog.Load())
 	}
 	for range 100 {
@@ -34,7 +34,7 @@ func TestBacklog(t *testing.T) {
 		other.flush()
 		other.rows()
 	}
-	if most > 5*bound/2 { // without a limit, the backlog would contain all responses, which is four times as much
+	if most > 5*bound/2 { // without a limit, the backlog would contain all responses, which are four times as large
 		t.Errorf("%d bytes waited for clients, the bound is %d", most, bound)
 	}
 	eventually.True(t, "some are cut off", func() bool {

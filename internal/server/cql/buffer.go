@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// bufferSize is the size of pooled buffers, in bytes. flushSize is the amount of output at which a connection
+	// bufferSize is the size of pooled buffers in bytes. flushSize is the amount of output at which a connection
 	// writes before it processes more input.
 	bufferSize = 64 << 10
 	flushSize  = 64 << 10
-	// bufferKeepMax is the size above which a grown buffer is pooled separately from buffers of the usual size. A
-	// buffer larger than largeKeepMax is not pooled.
+	// bufferKeepMax is the size above which a grown buffer is pooled separately from other buffers. A buffer larger
+	// than largeKeepMax is not pooled.
 	bufferKeepMax = 128 << 10
 	largeKeepMax  = 4 << 20
 )
 
-// buffer is a pooled byte slice. The pool stores the pointer, because returning a buffer must not allocate.
+// buffer is a pooled byte slice. The pool stores the pointer, because the return of a buffer must not allocate.
 type buffer struct {
 	b []byte
 	// r and w delimit the data that has been read from a socket and has not been consumed.
@@ -28,8 +28,8 @@ type buffer struct {
 // unread returns the data that has not been consumed.
 func (b *buffer) unread() []byte { return b.b[b.r:b.w] }
 
-// Pages of rows are larger than most messages. Buffers that have held pages are pooled separately. A
-// connection therefore does not keep a large buffer while it waits for input.
+// Pages of rows are larger than most messages. Buffers that have held such pages are pooled separately. Therefore, a
+// connection does not keep a large buffer while it waits for input.
 var (
 	buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, bufferSize)} }}
 	large   = sync.Pool{New: func() any { return new(buffer) }}

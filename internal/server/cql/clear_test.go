@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// TestClearMeetsTLS checks that a client without TLS receives an error that names the cause if the address requires
-// TLS. A client with TLS must fail immediately at an address without TLS.
+// TestClearMeetsTLS checks a client without TLS at an address that requires TLS. The client must receive an error that
+// names the cause. A client with TLS must fail immediately at an address without TLS.
 func TestClearMeetsTLS(t *testing.T) {
 	encrypted := start(t, Options{TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}}})
 	for _, version := range []byte{3, 4, 5} {

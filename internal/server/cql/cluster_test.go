@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// TestNodeEvents checks the node events that clients of each protocol version receive. They must receive every change
-// once, in order, and only the event types for which they registered.
+// TestNodeEvents checks the node events that clients of each protocol version receive. Clients must receive every
+// change once and in order. They must receive only the event types for which they registered.
 func TestNodeEvents(t *testing.T) {
 	b := start(t, Options{})
 	var all []*client

@@ -20,14 +20,14 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// conn is a connection. Its goroutine runs serve. Fields without a comment belong to this goroutine.
+// conn is a connection whose goroutine runs serve. Fields without a comment belong to this goroutine.
 type conn struct {
 	srv *Server
-	// number is unique among all connections of the node, including those before a restart. since is the time at which
-	// the connection was accepted.
+	// number is unique among all connections of the node, including the connections before a restart. since is the
+	// time at which the connection was accepted.
 	number        uint64
 	since         time.Time
-	nc            net.Conn // connection to read from and write to, which is the socket or TLS on top of it
+	nc            net.Conn // the socket, or TLS on top of the socket
 	remote, local netip.AddrPort
 	ctx           context.Context
 	cancel        context.CancelFunc
@@ -39,7 +39,7 @@ type conn struct {
 	// lastMessage means that the connection ends after the output has been written.
 	lastMessage bool
 
-	// exec and out do their own locking.
+	// exec and out have their own locks.
 	exec executor
 	out  output
 
@@ -108,7 +108,8 @@ func (c *conn) serve() error {
 	return c.end()
 }
 
-// end releases the resources of the connection after it has failed or has been closed. end returns the reason.
+// end releases the resources of the connection after the connection has failed or has been closed. end returns the
+// reason.
 func (c *conn) end() error {
 	c.cancel()
 	c.srv.events.remove(c)
@@ -171,7 +172,7 @@ func (c *conn) consume() error {
 		case errors.Is(m.refused, errNoMemory):
 			c.out.overloaded(m.Stream, errNoMemory)
 		default:
-			if m.last && m.Version == 0 { // an unsupported version
+			if m.last && m.Version == 0 { // the version is not supported
 				c.out.version = 0
 			}
 			c.out.respondError(m.Stream, m.refused)
@@ -186,12 +187,12 @@ func (c *conn) consume() error {
 func (c *conn) message(h cqlwire.Header, body []byte) {
 	c.tally.count(h.Opcode)
 	if c.handshake.phase == expectStartup {
-		c.out.version = h.Version // no version has been negotiated yet, so respond in the requested version
+		c.out.version = h.Version // no version has been negotiated, so the response has the requested version
 	}
 	if err := c.handshake.validate(h, c.out.version); err != nil {
 		stream := h.Stream
 		if c.handshake.phase == expectStartup {
-			stream = 0 // as in Cassandra
+			stream = 0 // Cassandra also uses stream 0
 		}
 		c.out.respondError(stream, err)
 		return
@@ -218,8 +219,8 @@ func (c *conn) message(h cqlwire.Header, body []byte) {
 	}
 }
 
-// finishRead completes the processing of one read. It handles counters, output, and buffers that are not needed while
-// the connection waits.
+// finishRead completes the processing of one read. It updates counters, writes output, and returns buffers that the
+// connection does not need while it waits.
 func (c *conn) finishRead() {
 	n := c.tally.flush(&c.srv.stats)
 	c.delay.brought = n
@@ -231,12 +232,12 @@ func (c *conn) finishRead() {
 	c.out.drain()
 }
 
-// refuseClear sends an error to a client that speaks unencrypted CQL to a TLS listener. Without the error, the client
-// would wait for a response. start is the beginning of the client's first message.
+// refuseClear sends an error to a client that sends unencrypted CQL to a TLS listener. Without the error, the client
+// would wait for a response. start holds the first bytes of the client's first message.
 func (c *conn) refuseClear(start [5]byte) {
 	v := start[0] & 0x7f
 	if v < cqlwire.VersionMin || v > cqlwire.VersionMax {
-		return // the client does not speak CQL
+		return // the client does not use CQL
 	}
 	var w cqlwire.Writer
 	stream := int16(binary.BigEndian.Uint16(start[2:]))
@@ -249,8 +250,8 @@ func (c *conn) refuseClear(start [5]byte) {
 	linger(sock)
 }
 
-// linger gives a client time to read the last message. Closing a socket with unread input resets the connection, and
-// the message would be lost.
+// linger gives a client time to read the last message. If a socket with unread input is closed, the connection is
+// reset, and the message is lost.
 func linger(nc net.Conn) {
 	if t, ok := nc.(interface{ CloseWrite() error }); !ok || t.CloseWrite() != nil {
 		return

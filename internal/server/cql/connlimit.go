@@ -9,20 +9,19 @@ import (
 	"time"
 )
 
-// crowd counts connections by address and by handshake state. The counts prevent a single machine, or clients that
-// never log in, from using all connections. Server.mu guards it.
+// crowd counts connections by address and by handshake state. The counts prevent a single machine from using all
+// connections. They also limit clients that never log in. Server.mu guards it.
 type crowd struct {
 	byAddress map[netip.Addr]int
-	// arriving holds the connections in their handshake, oldest first.
+	// arriving holds the connections that are in their handshake. The oldest connection is first.
 	arriving list.List
 }
 
 // slot is the state of a connection for the limits of this file.
 type slot struct {
-	// arriving is the connection's entry in the list of connections in their handshake. arriving is nil after the
-	// handshake.
+	// arriving is the connection's entry in crowd.arriving. It is nil after the handshake.
 	arriving *list.Element
-	// seen is the number of requests at the last scan of endIdle. idle is the number of consecutive scans without
+	// seen is the number of requests at the last scan of endIdle. idle is the number of consecutive scans without new
 	// requests.
 	seen int64
 	idle int
@@ -33,9 +32,9 @@ var (
 	errIdle       = errors.New("the connection was idle for limits.idle_timeout")
 )
 
-// admit adds a connection unless its address has reached its limit. If too many connections are in the handshake,
-// admit returns the oldest of these connections, which must be closed. A client with a valid password completes its
-// handshake quickly.
+// admit adds a connection unless the connection's address has reached its limit. If too many connections are in the
+// handshake, admit returns the oldest of these connections. The caller must close it. A client with a valid password
+// completes its handshake quickly.
 func (w *crowd) admit(c *conn, perAddress, arrivingMax int) (out *conn, ok bool) {
 	a := c.remote.Addr()
 	if w.byAddress[a] >= perAddress {
@@ -52,7 +51,8 @@ func (w *crowd) admit(c *conn, perAddress, arrivingMax int) (out *conn, ok bool)
 	return out, true
 }
 
-// oldest removes and returns the connection whose handshake has taken the longest, or nil.
+// oldest removes and returns the connection whose handshake has taken longest. It returns nil if no connection is in
+// the handshake.
 func (w *crowd) oldest() *conn {
 	if w.arriving.Len() == 0 {
 		return nil
@@ -79,7 +79,7 @@ func (w *crowd) leave(c *conn) {
 	}
 }
 
-// idleScans is the number of consecutive scans in which a connection must be idle to be closed. By then, the connection
+// idleScans is the number of consecutive idle scans after which a connection is closed. At that time, the connection
 // has been idle for between three quarters of the timeout and the whole timeout.
 const idleScans = 4
 
@@ -101,7 +101,7 @@ func (s *Server) endIdle() {
 				c.slot.seen, c.slot.idle = n, 0
 			} else if c.slot.idle++; c.slot.idle == idleScans {
 				s.stats.Idle.Add(1)
-				go c.out.fail(errIdle) // this may wait for the goroutine that writes to the client
+				go c.out.fail(errIdle) // fail may wait for the goroutine that writes to the client
 			}
 		}
 		s.mu.Unlock()

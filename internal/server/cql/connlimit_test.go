@@ -10,9 +10,9 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestStrangersDoNotCrowdOut checks that connections that never complete their handshake cannot prevent other clients
-// from connecting. Each new connection must replace the oldest of them. Connections that have completed the handshake
-// must not be closed.
+// TestStrangersDoNotCrowdOut checks connections that never complete their handshake. They must not prevent other
+// clients from connecting. Each new connection must replace the oldest of these connections. Connections that have
+// completed the handshake must not be closed.
 func TestStrangersDoNotCrowdOut(t *testing.T) {
 	b := start(t, Options{ConnectionsMax: 200, AddressConnectionsMax: 200, ArrivingMax: 10})
 	first := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
@@ -37,8 +37,8 @@ func TestStrangersDoNotCrowdOut(t *testing.T) {
 	}
 }
 
-// TestOneAddress checks that a single machine cannot use all connections, and that a closed connection makes room for a
-// new connection.
+// TestOneAddress checks that a single machine cannot use all connections. After a connection has been closed, a new
+// connection must be possible.
 func TestOneAddress(t *testing.T) {
 	b := start(t, Options{ConnectionsMax: 40, AddressConnectionsMax: 2})
 	kept := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
@@ -55,7 +55,7 @@ func TestOneAddress(t *testing.T) {
 }
 
 // TestIdleConnectionsEnd checks that a connection without requests is closed. A connection that sends requests, waits
-// for a response, or is registered for events remains open.
+// for a response, or is registered for events must remain open.
 func TestIdleConnectionsEnd(t *testing.T) {
 	b := start(t, Options{IdleTimeout: time.Second})
 	waiting := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)

@@ -54,8 +54,8 @@ func load(t testing.TB, c *client, data []byte, n int) (round func()) {
 	}
 }
 
-// TestAllocations checks that executing a prepared statement synchronously does not allocate, from reading the request
-// from the socket to writing the response.
+// TestAllocations checks that the synchronous execution of a prepared statement does not allocate. It covers the path
+// from reading the request to writing the response.
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -71,7 +71,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestIdleConnections checks that an idle connection uses less than 24 KiB, so that 10,000 connections fit into 240 MB.
+// TestIdleConnections checks that an idle connection uses less than 24 KiB, so 10,000 connections fit into 240 MB.
 func TestIdleConnections(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector costs memory")
@@ -85,7 +85,7 @@ func TestIdleConnections(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapInuse + m.StackInuse
 	}
-	// The client sides are kept as small as possible, but they are included.
+	// The client sides are included, but they are kept as small as possible.
 	conns := make([]net.Conn, n)
 	before := used()
 	var w cqlwire.Writer
@@ -127,8 +127,9 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
-// BenchmarkEcho measures the cost of the server without a database. The benchmark uses c connections, each with m
-// requests in flight. A request binds 1 KB and returns 1 KB. The CPU time includes client and server.
+// BenchmarkEcho measures the cost of the server without a database. The benchmark uses c connections with m requests
+// in flight on each connection. A request binds 1 KB and returns 1 KB. The CPU time includes the client and the
+// server.
 func BenchmarkEcho(bb *testing.B) {
 	for _, tc := range []struct{ c, m int }{{1, 1}, {16, 1}, {16, 16}, {16, 128}} {
 		for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
@@ -166,7 +167,7 @@ func measure(bb *testing.B, b *bench, conns, inFlight int, version uint8) {
 	bb.ReportMetric(float64(st.Writes.Load()-writes)/n, "writes/req")
 }
 
-// committer completes calls in groups, like a log that is synced periodically.
+// committer completes calls in groups, as a log does that is synced periodically.
 type committer struct {
 	mu    sync.Mutex
 	cond  sync.Cond
@@ -207,7 +208,7 @@ func (s *groupSession) Execute(_ context.Context, call *session.Call) session.St
 	return session.Pending
 }
 
-// BenchmarkGroup measures requests that all complete later on another goroutine.
+// BenchmarkGroup measures requests that complete later on another goroutine.
 func BenchmarkGroup(bb *testing.B) {
 	g := &committer{}
 	g.cond.L = &g.mu

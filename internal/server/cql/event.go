@@ -27,7 +27,7 @@ var eventMasks = map[string]eventMask{
 	cqlwire.TopologyChange:    topologyEvents,
 }
 
-// subscribers are the connections that registered for events.
+// subscribers holds the connections that are registered for events.
 type subscribers struct {
 	mu    sync.Mutex
 	conns map[*conn]eventMask
@@ -62,8 +62,9 @@ func (s *subscribers) with(mask eventMask) (l []*conn) {
 	return l
 }
 
-// SchemaChanged sends a schema change to all clients that registered for it. When it returns, the event is in their
-// output. A session that calls it before it responds to the statement satisfies (CQ3).
+// SchemaChanged sends a schema change to all clients that are registered for such events. When it returns, the event
+// is in the output of these clients. To satisfy (CQ3), a session must call SchemaChanged before it responds to the
+// statement.
 func (s *Server) SchemaChanged(change session.SchemaChange) {
 	wire := cqlwire.SchemaChange(change)
 	s.push(schemaEvents, func(c *conn, dst []byte) []byte {
@@ -71,9 +72,9 @@ func (s *Server) SchemaChanged(change session.SchemaChange) {
 	})
 }
 
-// StatusChanged notifies clients that a node of the cluster is up or down. node is the address that clients dial. A
-// state that equals the last sent state is not sent again. For a node that joins, TopologyChanged is called first. For
-// a node that leaves, clients may receive DOWN before that event, or may not receive DOWN.
+// StatusChanged notifies clients that a node of the cluster is up or down. node is the address to which clients
+// connect. A state that equals the last sent state is not sent again. For a node that joins, TopologyChanged is called
+// first. For a node that leaves, clients may receive DOWN before the topology event, or may not receive DOWN.
 func (s *Server) StatusChanged(node netip.AddrPort, up bool) {
 	change := "DOWN"
 	if up {
@@ -83,7 +84,7 @@ func (s *Server) StatusChanged(node netip.AddrPort, up bool) {
 }
 
 // TopologyChanged notifies clients that a node has joined or left the cluster (see StatusChanged). Clients then read
-// system.peers. The node must therefore have been added to or removed from system.peers before the call.
+// system.peers, so the node must be added to or removed from system.peers before the call.
 func (s *Server) TopologyChanged(node netip.AddrPort, added bool) {
 	change := "REMOVED_NODE"
 	if added {
@@ -91,7 +92,7 @@ func (s *Server) TopologyChanged(node netip.AddrPort, added bool) {
 	}
 	s.nodes.tell(s.nodes.added, node, added, func() {
 		if !added {
-			delete(s.nodes.up, node) // if the node returns, clients are notified that it is up
+			delete(s.nodes.up, node) // if the node returns, clients are notified
 		}
 		s.pushNode(topologyEvents, cqlwire.TopologyChange, change, node)
 	})
@@ -112,14 +113,14 @@ func (c *conn) reaches(node netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(node.Addr(), c.local.Port())
 }
 
-// nodeStates holds the state that was last sent to clients for each node.
+// nodeStates holds the last state of each node that was sent to clients.
 type nodeStates struct {
 	mu        sync.Mutex // mu also serializes the events
 	up, added map[netip.AddrPort]bool
 }
 
-// nodesMax is the maximum number of nodes whose state is stored. The server may send the state of an evicted node
-// again.
+// nodesMax is the maximum number of nodes for which the state is stored. The server may send the state of an evicted
+// node again.
 const nodesMax = 4096
 
 // tell calls push unless the state equals the last sent state.
@@ -142,7 +143,7 @@ func (s *Server) push(mask eventMask, body func(c *conn, dst []byte) []byte) {
 	}
 }
 
-// register responds to REGISTER. After that, the connection receives the requested events.
+// register responds to REGISTER. Afterward, the connection receives the requested events.
 func (c *conn) register(h cqlwire.Header, body []byte) {
 	names, err := cqlwire.DecodeRegister(body)
 	var mask eventMask

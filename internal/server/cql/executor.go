@@ -14,20 +14,21 @@ import (
 )
 
 // executor admits the requests of a connection, passes them to its session, and tracks them until their responses have
-// been sent. Fields without a comment belong to the goroutine of the connection, and do not change after the handshake.
+// been sent. Fields without a comment belong to the goroutine of the connection. They do not change after the
+// handshake.
 type executor struct {
 	srv  *Server
 	out  *output
-	ctx  context.Context // context of the connection
+	ctx  context.Context // the context of the connection
 	sess Session
 	// client and claimant identify the client and its principal.
 	client          *session.Client
 	claimant        fairshare.Principal
 	throwOnOverload bool
-	current         *request // request for synchronous execution, or nil when idle
+	current         *request // the request for synchronous execution, or nil when the connection is idle
 	// pending is the number of requests that execute asynchronously.
 	pending atomic.Int32
-	// inFlight holds these requests. out.mu guards it.
+	// inFlight holds the requests that execute asynchronously. out.mu guards it.
 	inFlight requestList
 }
 
@@ -37,8 +38,8 @@ var (
 	errQueueFull          error = &dberr.Overloaded{Message: "Too many long-running requests are waiting on this node"}
 )
 
-// execute passes a request to the session unless a limit is reached. waited is the time for which the request was in
-// the socket.
+// execute passes a request to the session unless a limit is reached. waited is the time for which the request has been
+// in the socket.
 func (x *executor) execute(h cqlwire.Header, body []byte, waited time.Duration) {
 	if x.srv.gate.Closed() && !x.letIn(h, body, waited) {
 		x.out.overloaded(h.Stream, errOverload)
@@ -61,7 +62,7 @@ func (x *executor) execute(h cqlwire.Header, body []byte, waited time.Duration) 
 	x.run(r, body)
 }
 
-// letIn reports whether closed admission control admits a request.
+// letIn reports whether admission control admits a request while it is closed.
 func (x *executor) letIn(h cqlwire.Header, body []byte, waited time.Duration) bool {
 	who := x.claimant
 	if who.Low = x.low(); !who.Low && h.Flags&cqlwire.FlagPayload != 0 && x.out.version >= cqlwire.V4 {
@@ -73,8 +74,8 @@ func (x *executor) letIn(h cqlwire.Header, body []byte, waited time.Duration) bo
 	return x.srv.gate.Admit(who, cost, waited, x.srv.sampleIfDue())
 }
 
-// lowPriority reports whether the custom payload at the start of a body requests low priority. A malformed payload is
-// rejected where it is parsed.
+// lowPriority reports whether the custom payload at the start of a body requests low priority. The code that parses a
+// payload rejects malformed payloads.
 func lowPriority(body []byte) bool {
 	entries, _, err := cqlwire.SplitPayload(nil, body)
 	for i := range entries {
@@ -115,8 +116,7 @@ func (x *executor) admit() error {
 	return nil
 }
 
-// run executes a request synchronously. run sends the response unless the request is pending or has been passed to a
-// worker.
+// run executes a request synchronously. It sends the response unless the request is pending or a worker executes it.
 func (x *executor) run(r *request, body []byte) {
 	switch r.run() {
 	case session.Done:
@@ -137,7 +137,7 @@ func (x *executor) run(r *request, body []byte) {
 	}
 }
 
-// depart marks a request as in flight. depart returns false if the connection is closed.
+// depart marks a request as in flight. It returns false if the connection is closed.
 func (x *executor) depart(r *request, size int) bool {
 	x.current = nil
 	r.size = int64(size) + requestBytes
@@ -184,14 +184,15 @@ func (r *request) work() {
 	r.finish()
 }
 
-// longest returns the longest running statement and its start time, or the zero time if no statement is running.
+// longest returns the longest running statement and its start time. If no statement is running, it returns the zero
+// time.
 func (x *executor) longest() (text string, began time.Time) {
 	x.out.mu.Lock()
 	defer x.out.mu.Unlock()
 	return x.inFlight.longest()
 }
 
-// release returns the request object for synchronous execution to the pool.
+// release returns the request that is used for synchronous execution to the pool.
 func (x *executor) release() {
 	if x.current != nil {
 		x.current.recycle()
@@ -199,7 +200,7 @@ func (x *executor) release() {
 	}
 }
 
-// requestList is a list of requests, oldest first.
+// requestList is a list of requests from the oldest to the newest.
 type requestList struct{ oldest, newest *request }
 
 func (l *requestList) add(r *request) {
@@ -225,7 +226,7 @@ func (l *requestList) remove(r *request) {
 	r.older, r.newer = nil, nil
 }
 
-// lookedMax is the maximum number of a connection's requests that are searched for a running statement.
+// lookedMax is the maximum number of a connection's requests that are examined to find a running statement.
 const lookedMax = 64
 
 func (l *requestList) longest() (text string, began time.Time) {

@@ -65,30 +65,30 @@ func (f *fake) Query(ctx context.Context, call *session.Call) session.Status {
 	word, arg, _ := strings.Cut(string(call.Request.Text), " ")
 	r := &call.Result
 	switch word {
-	case "big": // returns a cell of that many bytes
+	case "big": // return a cell with that many bytes
 		n, _ := strconv.Atoi(arg)
 		return echo(call, [][]byte{make([]byte, n)})
-	case "page": // returns a cell of that many bytes, or a small cell if the backlog of clients is high
+	case "page": // return a cell with that many bytes, or a small cell if the backlog of clients is large
 		n, _ := strconv.Atoi(arg)
 		if f.srv.Pressed() {
 			n = 1000
 		}
 		return echo(call, [][]byte{make([]byte, n)})
-	case "late": // pending until release is called
+	case "late": // stay pending until release is called
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		echo(call, call.Request.Values)
 		f.late = append(f.late, call)
 		return session.Pending
-	case "soon": // pending; another goroutine completes it, possibly before Query returns
+	case "soon": // stay pending until another goroutine completes the call, possibly before Query returns
 		echo(call, call.Request.Values)
 		go call.Complete()
 		return session.Pending
-	case "early": // completed before Query returns
+	case "early": // complete before Query returns
 		echo(call, call.Request.Values)
 		call.Complete()
 		return session.Pending
-	case "long": // executed on a worker; returns a cell of that many bytes
+	case "long": // execute on a worker and return a cell with that many bytes
 		if !call.MayBlock {
 			return session.Offload
 		}
@@ -97,7 +97,7 @@ func (f *fake) Query(ctx context.Context, call *session.Call) session.Status {
 			return echo(call, [][]byte{make([]byte, n)})
 		}
 		return echo(call, call.Request.Values)
-	case "block": // blocks a worker until the connection ends
+	case "block": // block a worker until the connection ends
 		if !call.MayBlock {
 			return session.Offload
 		}
@@ -180,7 +180,7 @@ type bench struct {
 	mu       sync.Mutex
 	sessions []*fake
 
-	// untimed counts the read deadlines that the server has removed.
+	// untimed counts how often the server has removed a read deadline.
 	untimed atomic.Int64
 }
 
@@ -260,7 +260,7 @@ func (b *bench) session(i int) *fake {
 	return b.sessions[i]
 }
 
-// latest returns the session of the connection that became ready last.
+// latest returns the session of the connection that most recently became ready.
 func (b *bench) latest() *fake {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -468,7 +468,7 @@ func (c *client) startup(compression cqlwire.Compression, more ...string) {
 	}
 	c.put(0, cqlwire.OpStartup, cqlwire.AppendStartup(nil, s))
 	c.flush()
-	// This response is not framed. After this response, both directions use framing.
+	// This response is not framed, but both directions use framing afterward.
 	a, err := c.next()
 	if err != nil {
 		c.t.Fatal(err)

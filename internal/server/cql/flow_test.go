@@ -55,7 +55,7 @@ func TestOutOfOrder(t *testing.T) {
 	})
 }
 
-// TestMixture sends thousands of requests of all kinds on several connections and checks that each request receives
+// TestMixture sends thousands of requests of all kinds on several connections. It checks that each request receives
 // its own response exactly once.
 func TestMixture(t *testing.T) {
 	b := start(t, Options{ConnectionInFlightMax: 64})
@@ -84,8 +84,8 @@ func TestMixture(t *testing.T) {
 	}
 }
 
-// TestEvents checks that an event arrives before the result of the statement that caused it, and that all other
-// registered connections receive it.
+// TestEvents checks that an event arrives before the result of the statement that caused it. All other registered
+// connections must also receive the event.
 func TestEvents(t *testing.T) {
 	b := start(t, Options{})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
@@ -133,7 +133,7 @@ func TestTooManyConnections(t *testing.T) {
 }
 
 // TestConnectionInFlight checks the limit of requests in flight on a connection. At the limit, the server does not
-// read from the connection. If the client requested THROW_ON_OVERLOAD, it receives OVERLOADED instead.
+// read from the connection. If the client has requested THROW_ON_OVERLOAD, it must receive OVERLOADED instead.
 func TestConnectionInFlight(t *testing.T) {
 	b := start(t, Options{ConnectionInFlightMax: 3})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
@@ -168,7 +168,8 @@ func TestConnectionInFlight(t *testing.T) {
 	}
 }
 
-// TestNodeBounds checks the limits of the node: requests in flight, their bytes, and requests that wait for a worker.
+// TestNodeBounds checks the limits of the node. They limit the requests in flight, their bytes, and the requests that
+// wait for a worker.
 func TestNodeBounds(t *testing.T) {
 	t.Run("requests", func(t *testing.T) {
 		b := start(t, Options{InFlightMax: 2})
@@ -186,11 +187,11 @@ func TestNodeBounds(t *testing.T) {
 		b := start(t, Options{InFlightBytesMax: 300_000})
 		for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
 			c := dial(t, b.addr, version).hello(cqlwire.NoCompression)
-			// up to twice the size of the request is counted, because the request arrives in parts
+			// The request arrives in parts, so up to twice its size is counted.
 			c.query(1, "x", make([]byte, 100_000))
 			c.flush()
 			c.rows()
-			// If no memory is available for a segment, its connection ends. The bytes of the first request must be
+			// If no memory is available for a segment, the connection ends. The bytes of the first request must be
 			// released before the second request arrives.
 			eventually.True(t, "nothing is in flight", func() bool { return b.srv.Stats().InFlightBytes.Load() == 0 })
 			c.query(2, "x", make([]byte, 2_000_000))
@@ -230,8 +231,8 @@ func TestNodeBounds(t *testing.T) {
 	})
 }
 
-// TestFrameBound checks that a request above the limit is rejected and its bytes are skipped, with and without
-// compression. A response that does not fit into a frame becomes an error.
+// TestFrameBound checks that a request above the limit is rejected and its bytes are skipped. It covers connections
+// with and without compression. A response that does not fit into a frame becomes an error.
 func TestFrameBound(t *testing.T) {
 	b := start(t, Options{FrameBytesMax: 2 << 20})
 	for _, tc := range []struct {
@@ -239,7 +240,7 @@ func TestFrameBound(t *testing.T) {
 		c       cqlwire.Compression
 	}{{3, cqlwire.NoCompression}, {4, cqlwire.LZ4}, {4, cqlwire.Snappy}, {5, cqlwire.NoCompression}, {5, cqlwire.LZ4}} {
 		c := dial(t, b.addr, tc.version).hello(tc.c)
-		c.query(1, "x", make([]byte, 3<<20)) // zeros compress well
+		c.query(1, "x", make([]byte, 3<<20)) // compress well because all bytes are zero
 		c.query(2, "x", []byte("y"))
 		c.query(3, "big 2000000")
 		c.flush()
@@ -277,7 +278,7 @@ func TestSlowReader(t *testing.T) {
 			c.w.Finish()
 			_, _ = c.nc.Write(c.w.Buf)
 		}()
-		<-time.After(100 * time.Millisecond) // enough time for a faulty server to execute too many requests
+		<-time.After(100 * time.Millisecond) // allow enough time for a faulty server to execute too many requests
 		if done := b.srv.Stats().Requests[cqlwire.OpQuery].Load() - before; done > n*3/4 {
 			t.Errorf("%s: %d requests were executed for a client that does not read", word, done)
 		}
@@ -288,9 +289,9 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestSlowReaderOfLongWork checks that workers stop executing requests of a client that does not read once the maximum
-// amount of responses is waiting for it. The requests must be executed when the client reads. Requests of other clients
-// must be executed without delay.
+// TestSlowReaderOfLongWork checks a client that does not read. Workers must stop executing its requests when the
+// maximum amount of responses is waiting. When the client reads, the requests must be executed. The requests of other
+// clients must be executed without delay.
 func TestSlowReaderOfLongWork(t *testing.T) {
 	const n, size = 40, 1_500_000
 	b := start(t, Options{OutputBytesMax: 1 << 20, Workers: 2})
@@ -329,7 +330,7 @@ func TestSlowReaderOfLongWork(t *testing.T) {
 	})
 }
 
-// TestWriteTimeout checks that the server disconnects a client that never reads after the write timeout.
+// TestWriteTimeout checks that the server disconnects a client that does not read before the write timeout.
 func TestWriteTimeout(t *testing.T) {
 	closed := make(chan error, 1)
 	b := start(t, Options{WriteTimeout: 100 * time.Millisecond,
@@ -349,8 +350,8 @@ func TestWriteTimeout(t *testing.T) {
 	}
 }
 
-// TestHandshakeTimeout checks that the server disconnects a client that does not complete the handshake in time, even
-// if it sends requests. A ready connection has no such limit.
+// TestHandshakeTimeout checks that the server disconnects a client that does not complete the handshake in time.
+// Requests must not prevent this. A ready connection has no such limit.
 func TestHandshakeTimeout(t *testing.T) {
 	for timeout := 50 * time.Millisecond; ; timeout *= 2 {
 		b := start(t, Options{HandshakeTimeout: timeout})
@@ -380,7 +381,7 @@ func TestHandshakeTimeout(t *testing.T) {
 	}
 }
 
-// TestShutdown checks that Shutdown answers the requests in flight and the requests that arrive while it waits. Calls
+// TestShutdown checks that Shutdown answers the requests in flight and the requests that arrive during its wait. Calls
 // that complete after the connection has ended must have no effect.
 func TestShutdown(t *testing.T) {
 	b := start(t, Options{})
@@ -405,8 +406,8 @@ func TestShutdown(t *testing.T) {
 		}
 		return heard
 	})
-	// A request that arrives while a response is pending receives a response. A request that arrives immediately after
-	// a response also receives a response.
+	// A request that arrives while a response is pending receives a response. The same applies to a request that
+	// arrives immediately after a response.
 	c.query(3, "x")
 	c.flush()
 	if a := c.must(cqlwire.OpResult); a.Stream != 3 {
@@ -450,7 +451,7 @@ func certificate(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestTLS checks that requests and responses pass over TLS.
+// TestTLS checks that requests and responses can use TLS.
 func TestTLS(t *testing.T) {
 	b := start(t, Options{TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}}})
 	for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {

@@ -12,24 +12,24 @@ import (
 
 // message is a message from the client, or the reason why the message is rejected.
 type message struct {
-	cqlwire.Header // the header is zero if the version is unknown
+	cqlwire.Header // if the version is unknown, the header is zero
 	body           []byte
 	refused        error
 	// last is true if the input after the message cannot be decoded.
 	last bool
 }
 
-// progress is the result of decoding the front of the input.
+// progress is the result of decoding the start of the input.
 type progress uint8
 
 const (
 	incomplete progress = iota // more input is needed
-	skipped                    // input without a message
-	complete                   // a message
+	skipped                    // input without a message was consumed
+	complete                   // a message was decoded
 )
 
-// frameReader decodes the messages in the input of a connection: unframed envelopes, or the segments of version 5.
-// frameReader belongs to the goroutine of the connection.
+// frameReader decodes the messages in the input of a connection. The input consists of unframed envelopes or of
+// version 5 segments. A frameReader belongs to the goroutine of the connection.
 type frameReader struct {
 	input
 	frameBytesMax int
@@ -38,7 +38,7 @@ type frameReader struct {
 	segments    bool
 	compression cqlwire.Compression
 	payload     []byte  // unread messages of a self-contained segment
-	plain       *buffer // destination of decompressed input, or nil when idle
+	plain       *buffer // buffer for decompressed input, or nil when the connection is idle
 	large       cqlwire.Assembler
 	assembled   bool // the last message contains slices of large
 	skip        int  // remaining bytes of a rejected message to skip; in version 5, bytes of payload
@@ -49,8 +49,9 @@ func (f *frameReader) init(s *Server, nc net.Conn) {
 	f.frameBytesMax = s.opts.FrameBytesMax
 }
 
-// next decodes the next message into m. Its body is valid until the next call. ok is false if more input is needed. An
-// error ends the connection. An error means that the input cannot be decoded or that a partial message cannot be kept.
+// next decodes the next message into m. The body of m is valid until the next call. ok is false if more input is
+// needed. An error means that the input cannot be decoded, or that a partial message cannot be kept. The caller must
+// then end the connection.
 func (f *frameReader) next(m *message) (ok bool, err error) {
 	if f.assembled {
 		f.dropLarge()
@@ -82,7 +83,7 @@ func (f *frameReader) bodyMax() int {
 	return f.frameBytesMax
 }
 
-// envelope decodes the unframed message at the front of the input.
+// envelope decodes the unframed message at the start of the input.
 func (f *frameReader) envelope(m *message) (progress, error) {
 	data := f.buf.unread()
 	if f.skip > 0 {
@@ -91,7 +92,7 @@ func (f *frameReader) envelope(m *message) (progress, error) {
 		f.buf.r += n
 		return skipped, nil
 	}
-	// Only the first byte is used to check the version. Headers of versions 1 and 2 are shorter, and the format of an
+	// The check of the version uses only the first byte. Headers of versions 1 and 2 are shorter, and the format of an
 	// unknown version's header is unknown.
 	if v := data[0] & 0x7f; v < cqlwire.VersionMin || v > cqlwire.VersionMax {
 		*m = message{refused: cqlwire.BadVersion(v), last: true}
@@ -112,7 +113,8 @@ func (f *frameReader) envelope(m *message) (progress, error) {
 	return complete, nil
 }
 
-// makeRoom prepares the input for the rest of a message or segment of size bytes, or rejects the message.
+// makeRoom prepares the input for the rest of a message or segment of size bytes. If this is not possible, it rejects
+// the message.
 func (f *frameReader) makeRoom(m *message, size int) (progress, error) {
 	in := f.buf
 	if in.r > 0 && in.r+size > len(in.b) {
@@ -137,7 +139,7 @@ func (f *frameReader) makeRoom(m *message, size int) (progress, error) {
 	return complete, nil
 }
 
-// segment decodes the segment at the front of the input. Its errors end the connection, because the stream cannot be
+// segment decodes the segment at the start of the input. Its errors end the connection, because the stream cannot be
 // decoded after a corrupt segment.
 func (f *frameReader) segment(m *message) (progress, error) {
 	s, size, ok, err := cqlwire.NextSegment(f.buf.unread(), f.compression == cqlwire.LZ4)
@@ -216,7 +218,7 @@ func (f *frameReader) piece(m *message, payload []byte) (progress, error) {
 	return complete, nil
 }
 
-// shed rejects the large message that is being assembled, so that its memory can be used for the next segment. shed
+// shed rejects the large message that is being assembled, so its memory is available for the next segment. shed
 // reports whether such a message existed. The rest of the message is skipped.
 func (f *frameReader) shed(m *message) bool {
 	if len(f.large.Buf) < cqlwire.HeaderSize || f.assembled {
@@ -256,7 +258,7 @@ func (f *frameReader) plainBuffer() *buffer {
 	return f.plain
 }
 
-// releasePlain returns the buffer for decompressed input after a message, if it has grown.
+// releasePlain returns the buffer for decompressed input after a message if the buffer has grown.
 func (f *frameReader) releasePlain() {
 	if f.plain != nil && cap(f.plain.b) > bufferKeepMax {
 		f.plain = nil
@@ -267,7 +269,8 @@ func (f *frameReader) releasePlain() {
 // partial reports whether part of a message has been received.
 func (f *frameReader) partial() bool { return f.input.partial() || f.large.Open() || f.skip > 0 }
 
-// release returns the memory that is not needed until more data arrives, or all memory if the connection ends.
+// release returns the memory that is not needed until more data arrives. If the connection ends, it returns all
+// memory.
 func (f *frameReader) release(all bool) {
 	f.input.release(all)
 	if f.plain != nil {

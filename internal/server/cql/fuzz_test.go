@@ -12,8 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// FuzzConnection checks that no input of a client causes a panic. The connection must continue or end, and all
-// resources must be released.
+// FuzzConnection checks that no input from a client causes a panic. The connection must continue or end, and all
+// resources must be released when it ends.
 func FuzzConnection(f *testing.F) {
 	for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
 		for _, name := range []string{"", "lz4"} {

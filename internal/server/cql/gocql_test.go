@@ -23,12 +23,12 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// driverSession answers the requests that a driver sends while it connects, and echoes all other requests. A statement
+// driverSession answers the requests that a driver sends while it connects. It echoes all other requests. A statement
 // has as many columns as markers.
 type driverSession struct{ *fake }
 
-// prepared holds the number of markers by ID for all sessions of a test, because drivers prepare on one connection and
-// execute on another.
+// prepared maps statement IDs to the number of markers for all sessions of a test. Drivers prepare a statement on one
+// connection and execute it on another.
 var prepared sync.Map
 
 func (d *driverSession) Query(ctx context.Context, call *session.Call) session.Status {
@@ -101,7 +101,7 @@ func (d *driverSession) Batch(_ context.Context, call *session.Call) session.Sta
 	return session.Done
 }
 
-// TestGocql checks that a real driver with its own codec can use the server, in each protocol version, with and
+// TestGocql checks that a real driver with its own codec can use the server. It uses each protocol version, with and
 // without compression, and with a login.
 func TestGocql(t *testing.T) {
 	var srv *Server

@@ -39,7 +39,7 @@ type handshake struct {
 	applicant session.Client
 }
 
-// startup responds to STARTUP. It negotiates the version, compression, and framing, and requests credentials if the
+// startup responds to STARTUP. It negotiates the version, compression, and framing. It requests credentials if the
 // server has an authenticator.
 func (c *conn) startup(h cqlwire.Header, body []byte) {
 	s, err := cqlwire.DecodeStartup(body)
@@ -74,7 +74,7 @@ func (c *conn) startup(h cqlwire.Header, body []byte) {
 	c.out.mu.Unlock()
 }
 
-// authResponse responds to AUTH_RESPONSE. authResponse checks the credentials. A client whose login fails may retry
+// authResponse responds to AUTH_RESPONSE after it has checked the credentials. A client whose login fails may retry
 // until the handshake timeout.
 func (c *conn) authResponse(h cqlwire.Header, body []byte) {
 	if err := c.handshake.login(c.ctx, body); err != nil {
@@ -85,8 +85,8 @@ func (c *conn) authResponse(h cqlwire.Header, body []byte) {
 	c.out.respond(h.Stream, cqlwire.OpAuthSuccess, cqlwire.AppendAuthSuccess)
 }
 
-// start sets the client's description from its options, and authenticates the client by its certificate. known is false
-// if the client must log in.
+// start sets the client's description from the client's options, and authenticates the client by its certificate.
+// known is false if the client must log in.
 func (k *handshake) start(s cqlwire.Startup, version uint8) (known bool, err error) {
 	client := session.Client{DriverName: s[cqlwire.StartupDriverName], DriverVersion: s[cqlwire.StartupDriverVersion],
 		Options: keptOptions(s)}
@@ -173,11 +173,11 @@ func (k *handshake) validate(h cqlwire.Header, version uint8) error {
 	return nil
 }
 
-// startupBytesMax is the maximum size of the STARTUP options that are kept for the lifetime of a connection.
+// startupBytesMax is the maximum size of the STARTUP options that a connection keeps.
 const startupBytesMax = 8 << 10
 
-// keptOptions returns the options of STARTUP for system_views.clients. If the options are too large, the longest
-// options are omitted.
+// keptOptions returns the STARTUP options for system_views.clients. If the options are too large, the longest options
+// are omitted.
 func keptOptions(s cqlwire.Startup) map[string]string {
 	names := slices.SortedFunc(maps.Keys(s), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(a)+len(s[a]), len(b)+len(s[b])), cmp.Compare(a, b))
@@ -193,7 +193,7 @@ func keptOptions(s cqlwire.Startup) map[string]string {
 	return kept
 }
 
-// certificate returns the client's certificate, or nil if the client has not sent one.
+// certificate returns the certificate of the client, or nil if the client has not sent a certificate.
 func (k *handshake) certificate() *x509.Certificate {
 	t, ok := k.nc.(*tls.Conn)
 	if !ok {

@@ -11,27 +11,27 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// smallReadSize is the size in bytes of the buffer that an idle connection keeps if it cannot wait for readiness. It is
-// also the maximum size of a partial message that is kept outside a buffer. Unauthenticated clients cannot send longer
-// messages.
+// smallReadSize is the size, in bytes, of the buffer that an idle connection keeps if it cannot wait for readiness. It
+// is also the maximum size of a partial message that is kept outside a buffer. Unauthenticated clients cannot send
+// longer messages.
 const smallReadSize = 4 << 10
 
-// input reads from a connection into a pooled buffer, which it holds only while there is data. input belongs to the
-// goroutine of the connection.
+// input reads from a connection into a pooled buffer. It holds the buffer only while the buffer contains data. An
+// input belongs to the goroutine of the connection.
 type input struct {
 	nc net.Conn
 	// raw is nil if the connection cannot wait for readiness (TLS). In that case, small receives the first bytes of
 	// each read.
 	raw     syscall.RawConn
-	tryRead func(fd uintptr) bool // method value, created once
+	tryRead func(fd uintptr) bool // a method value that is created once
 	readErr error
-	// readN is the number of bytes that the last read returned, and readLeft is the number of bytes that the read left
-	// in the socket. slept is true if the last read had to wait.
+	// readN is the number of bytes that the last read returned. readLeft is the number of bytes that this read left in
+	// the socket. slept is true if the last read had to wait.
 	readN, readLeft int
 	slept           bool
 	small           []byte
-	buf             *buffer // nil unless the buffer holds a part of a message or is in use
-	rest            []byte  // small part of a message that waits for the rest without a buffer
+	buf             *buffer // nil unless the buffer is in use or holds a part of a message
+	rest            []byte  // a small part of a message whose rest has not arrived, kept without a buffer
 	memory          memory
 }
 
@@ -47,7 +47,7 @@ func (in *input) init(s *Server, nc net.Conn) {
 	in.small = make([]byte, smallReadSize)
 }
 
-// fill waits for input and reads once. fill returns the number of bytes, which are then in buf.
+// fill waits for input and reads once. It returns the number of bytes read into buf.
 func (in *input) fill() (n int, err error) {
 	if in.raw != nil {
 		in.slept = false
@@ -75,8 +75,8 @@ func (in *input) fill() (n int, err error) {
 	return 0, err
 }
 
-// tryReadFD is called by the runtime when the socket may be readable. tryReadFD takes a buffer only when it is called,
-// so a waiting connection has no buffer.
+// tryReadFD is called by the runtime when the socket may be readable. It takes a buffer only when it is called, so a
+// waiting connection has no buffer.
 func (in *input) tryReadFD(fd uintptr) (done bool) {
 	if in.buf == nil {
 		in.takeUp()
@@ -95,7 +95,7 @@ func (in *input) tryReadFD(fd uintptr) (done bool) {
 	return true
 }
 
-// takeUp takes a buffer and copies into it the partial message that setAside has saved.
+// takeUp takes a buffer and copies the partial message that setAside has saved into the buffer.
 func (in *input) takeUp() {
 	in.buf = getBuffer()
 	in.buf.w = copy(in.buf.b, in.rest)
@@ -121,8 +121,8 @@ func (in *input) setAside() error {
 	return nil
 }
 
-// grow makes room for the rest of a message or segment of size bytes. The buffer grows with the received data instead
-// of the announced size. It returns false if the memory limit does not allow it.
+// grow makes room for the rest of a message or segment of size bytes. The size of the buffer depends on the received
+// data and not on the announced size. grow returns false if the memory limit is reached.
 func (in *input) grow(size int) bool {
 	old := in.buf
 	have := len(old.unread())
@@ -139,7 +139,7 @@ func (in *input) grow(size int) bool {
 // partial reports whether part of a message has been received.
 func (in *input) partial() bool { return len(in.rest) > 0 || in.buf != nil && in.buf.r < in.buf.w }
 
-// release returns the buffer if it is empty, or in any case if the connection ends.
+// release returns the buffer if it is empty. If the connection ends, release always returns the buffer.
 func (in *input) release(all bool) {
 	if in.buf != nil && (all || in.buf.w == 0) {
 		putBuffer(in.buf)
@@ -150,7 +150,7 @@ func (in *input) release(all bool) {
 
 var errNoMemory error = &dberr.Overloaded{Message: "Too many bytes are in flight on this node"}
 
-// memory is the part of Options.InFlightBytesMax that the large messages of a connection use.
+// memory is the part of Options.InFlightBytesMax that a connection uses for large messages.
 type memory struct {
 	stats *Stats
 	opts  *Options
@@ -158,11 +158,11 @@ type memory struct {
 	// buffer is the number of bytes in the read buffer. message is the number of bytes in the buffers of assembled and
 	// decompressed messages.
 	buffer, message int64
-	receiving       bool // a large message is being received, with a deadline
+	receiving       bool // a large message with a deadline is being received
 }
 
 // receive reserves n bytes for a message that has not arrived completely. Incomplete messages leave a quarter of the
-// limit for complete requests, and must be complete within Options.WriteTimeout.
+// limit for complete requests. They must become complete within Options.WriteTimeout.
 func (m *memory) receive(held *int64, n int) bool {
 	if m.stats.InFlightBytes.Load()+int64(n) > m.opts.InFlightBytesMax*3/4 || !m.reserve(held, n) {
 		return false
@@ -171,7 +171,7 @@ func (m *memory) receive(held *int64, n int) bool {
 	return m.nc.SetReadDeadline(time.Now().Add(m.opts.WriteTimeout)) == nil
 }
 
-// reserve takes n bytes of the budget for large messages and counts them in held.
+// reserve takes n bytes of the budget for large messages and adds them to held.
 func (m *memory) reserve(held *int64, n int) bool {
 	if m.stats.InFlightBytes.Add(int64(n)) > m.opts.InFlightBytesMax {
 		m.stats.InFlightBytes.Add(int64(-n))
@@ -181,7 +181,7 @@ func (m *memory) reserve(held *int64, n int) bool {
 	return true
 }
 
-// release returns the bytes that are counted in held.
+// release returns the bytes that held counts.
 func (m *memory) release(held *int64) {
 	if *held > 0 {
 		m.stats.InFlightBytes.Add(-*held)

@@ -20,7 +20,7 @@ var ErrCancelled = errors.New("the connection was canceled by an operator")
 // ClientInfo describes a connection for system_views.clients.
 type ClientInfo struct {
 	session.Client
-	// Keyspace is the keyspace selected by USE, or empty.
+	// Keyspace is the keyspace that USE selected, or empty.
 	Keyspace string
 	// Requests is the number of requests so far.
 	Requests int64
@@ -41,21 +41,21 @@ func (s *Server) Clients() []ClientInfo {
 // SessionInfo describes a connection for operators.
 type SessionInfo struct {
 	ClientInfo
-	// Number is unique among all connections of the node, including those before a restart. Since is the time at which
-	// the connection was accepted.
+	// Number is unique among all connections of the node, including the connections before a restart. Since is the
+	// time at which the connection was accepted.
 	Number uint64
 	Since  time.Time
 	// UnderWay is the number of asynchronous requests in flight.
 	UnderWay int
-	// Statement is the longest running statement without its constants, and Began is its start time. Both fields are
-	// zero if no statement is running.
+	// Statement is the longest running statement without its constants. Began is its start time. Both fields are zero
+	// if no statement is running.
 	Statement string
 	Began     time.Time
 }
 
 // Sessions returns up to most of the busiest connections, and the total number of connections. Connections are ordered
-// by the age of their oldest request in flight, then by their number of requests. The server lock is held while the
-// connections are listed, but not while they are inspected.
+// by the age of their oldest request in flight, and then by their number of requests. The function holds the server
+// lock while it lists the connections, but not while it inspects them.
 func (s *Server) Sessions(most int) (list []SessionInfo, all int) {
 	conns := s.connections()
 	type place struct {
@@ -66,7 +66,7 @@ func (s *Server) Sessions(most int) (list []SessionInfo, all int) {
 	for i, c := range conns {
 		places[i] = place{c: c, requests: c.requests.Load()}
 		if _, began := c.exec.longest(); !began.IsZero() {
-			places[i].began = began.UnixNano() - math.MaxInt64 // place it before connections without requests in flight
+			places[i].began = began.UnixNano() - math.MaxInt64 // sort it before connections without requests in flight
 		}
 	}
 	slices.SortFunc(places, func(a, b place) int {
@@ -98,9 +98,9 @@ func (c *conn) inspect() SessionInfo {
 	return i
 }
 
-// Cancel closes the connection with a number and cancels its requests. Cancel returns false if the connection does not
-// exist. Reads end as soon as they notice the cancellation. A write that is already in a log takes effect, but its
-// response is not sent.
+// Cancel closes the connection with the given number and cancels its requests. Cancel returns false if the connection
+// does not exist. Reads end as soon as they notice the cancellation. A write that is already in a log takes effect,
+// but the server does not send the response.
 func (s *Server) Cancel(number uint64) (SessionInfo, bool) {
 	for _, c := range s.connections() {
 		if c.number == number {
@@ -112,7 +112,7 @@ func (s *Server) Cancel(number uint64) (SessionInfo, bool) {
 	return SessionInfo{}, false
 }
 
-// ErrLoginEnded is the reason for closing a connection whose role was dropped or whose credentials were changed.
+// ErrLoginEnded is the reason for closing a connection whose role was dropped or whose credentials changed.
 var ErrLoginEnded = errors.New("the role of the connection was dropped, or its password or LOGIN was changed")
 
 // EndLogins closes the connections of logged-in clients for which ended returns true, and returns their number.

@@ -11,9 +11,9 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestSessions checks that Sessions returns the connections with the most requests in flight, up to the requested
-// number. Each entry must contain the number of the connection and its requests in flight. Responses in any order must
-// reduce the count of requests in flight.
+// TestSessions checks that Sessions returns the connections with the most requests in flight. It must not return more
+// than the requested number. Each entry must contain the number of the connection and its requests in flight. The
+// count of requests in flight must decrease with each response, in any order.
 func TestSessions(t *testing.T) {
 	b := start(t, Options{})
 	for range 20 {
@@ -63,8 +63,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestCancel checks that Cancel ends a session immediately, including its requests on workers, and does not affect
-// other sessions.
+// TestCancel checks that Cancel immediately ends a session, including its requests on workers. Other sessions must not
+// be affected.
 func TestCancel(t *testing.T) {
 	closed := make(chan error, 10)
 	b := start(t, Options{Closed: func(_ netip.AddrPort, err error) { closed <- err }})

@@ -16,11 +16,11 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admission"
 )
 
-// Requests wait in the sockets of connections, for a processor, or for a disk or another node. Admission control
+// Requests wait in the sockets of connections, for a processor, and for a disk or another node. Admission control
 // receives all three delays.
 
 const (
-	// idlePace is the time between two samples under low load.
+	// idlePace is the interval between two samples under low load.
 	idlePace = 250 * time.Millisecond
 	// busyRequests is the number of requests between two samples above which the load is not low.
 	busyRequests = 20
@@ -44,7 +44,7 @@ type pressure struct {
 	// processor is the time for which goroutines waited for a processor, in nanoseconds.
 	processor atomic.Int64
 	mu        sync.Mutex
-	// mu guards the remaining fields.
+	// mu guards the following fields.
 	processors   *processorWait
 	waited, seen int64
 }
@@ -65,8 +65,8 @@ func (s *Server) watchPressure() {
 	}
 }
 
-// tellGate samples the load if a sample is due, and returns the time until the next sample. Under load, connections
-// also call it, because a separate goroutine would wait for a processor as long as the connections.
+// tellGate samples the load if a sample is due. It returns the time until the next sample. Under load, connections
+// also call it. A separate goroutine would have to wait for a processor as long as the connections.
 func (s *Server) tellGate(now time.Duration) (pace time.Duration) {
 	p := &s.pressure
 	if int64(now) < p.due.Load() || !p.mu.TryLock() {
@@ -91,7 +91,7 @@ func (s *Server) tellGate(now time.Duration) (pace time.Duration) {
 	return pace
 }
 
-// sampleIfDue samples the load if a sample is due, and returns the time since the server was created.
+// sampleIfDue samples the load if a sample is due. It returns the time since the server was created.
 func (s *Server) sampleIfDue() (now time.Duration) {
 	if now = s.now(); int64(now) >= s.pressure.due.Load() {
 		s.tellGate(now)
@@ -99,8 +99,8 @@ func (s *Server) sampleIfDue() (now time.Duration) {
 	return now
 }
 
-// Guest admits or rejects a request that arrived through another protocol. Guest uses the same admission control as
-// this server's clients. An admitted request counts until done is called. cost is the estimated cost of the request.
+// Guest admits or rejects a request that arrived through another protocol. It uses the admission control of this
+// server's clients. An admitted request counts until done is called. cost is the estimated cost of the request.
 func (s *Server) Guest(who fairshare.Principal, cost ru.Units) (done func(), ok bool) {
 	now := s.sampleIfDue()
 	if s.gate.Closed() && !s.gate.Admit(who, cost, time.Duration(s.pressure.processor.Load()), now) {
@@ -115,7 +115,7 @@ func (s *Server) guestDone() {
 	s.stats.Executed.Add(1)
 }
 
-// processorWait reads from the runtime how long goroutines have waited for a processor.
+// processorWait reads, from the runtime, how long goroutines have waited for a processor.
 type processorWait struct {
 	sample [1]metrics.Sample
 	before []uint64
@@ -156,20 +156,20 @@ func (p *processorWait) mean() time.Duration {
 	return time.Duration(seconds / float64(count) * float64(time.Second))
 }
 
-// socketDelay measures how long requests wait in the socket of a connection. socketDelay belongs to the goroutine of
+// socketDelay measures how long requests wait in the socket of a connection. A socketDelay belongs to the goroutine of
 // the connection.
 type socketDelay struct {
 	srv *Server
-	// waited is the maximum time that the data of the last read was in the socket. emptied is the time at which the
-	// socket was last empty, or 0 if the time is unknown. All data in the socket arrived after emptied.
+	// waited is the maximum time for which the data of the last read was in the socket. emptied is the time at which
+	// the socket was last empty, or 0 if this time is unknown. All data in the socket has arrived after emptied.
 	waited, emptied time.Duration
 	// brought is the number of requests in the last read.
 	brought int64
 }
 
-// pause runs before a read. left is the number of bytes that the last read left in the socket. If more data waits to be
-// read, other goroutines run first, so that all connections wait equally long. Under overload, a busy connection
-// collects requests, because both executing and rejecting a large group costs less per request than a small group.
+// pause runs before a read. left is the number of bytes that the last read left in the socket. If more data must be
+// read, other goroutines run first, so all connections wait equally long. Under overload, a busy connection collects
+// requests. To execute or reject a large group costs less per request than to execute or reject a small group.
 func (d *socketDelay) pause(left int) {
 	closed := d.srv.gate.Closed()
 	if closed && left == 0 && d.brought >= busyRead {
@@ -179,10 +179,11 @@ func (d *socketDelay) pause(left int) {
 	}
 }
 
-// read records the maximum time for which the n bytes of the last read were in the socket. It is the time since the
-// socket was last empty. left is the number of bytes that remain in the socket, or negative if the number is unknown.
-// The remaining bytes arrived after the n bytes. If the connection waited for data, the data waited as long as
-// goroutines wait for a processor. If the client delayed the connection by not reading, the time is unknown.
+// read records the maximum time for which the n bytes of the last read were in the socket. This time is the time since
+// the socket was last empty. left is the number of bytes that remain in the socket, or negative if the number is
+// unknown. The remaining bytes arrived after the n bytes. If the connection waited for data, the data has waited as
+// long as goroutines wait for a processor. If the connection was delayed because the client did not read, the time is
+// unknown.
 func (d *socketDelay) read(n, left int, slept, held bool) {
 	d.waited = 0
 	if held || slept {

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// press passes samples to the server's admission gate until the gate closes. In the samples, many requests are in
-// flight and none of them completes. Until the test ends, the server cannot pass its own samples.
+// press passes samples to the server's admission gate until the gate closes. The samples contain many requests in
+// flight, and none of the requests completes. Until the test ends, the server cannot pass its own samples.
 func press(t *testing.T, b *bench) {
 	t.Helper()
 	p := &b.srv.pressure
@@ -55,8 +55,8 @@ func ask(c *client, n int, priority string) (refused int) {
 	return refused
 }
 
-// TestShed checks that requests under pressure are rejected before a session sees them, with low priority first. The
-// rejections must be counted. An unknown priority must be an error.
+// TestShed checks that requests under pressure are rejected before a session receives them. Requests with low priority
+// must be rejected first. The rejections must be counted. An unknown priority must be an error.
 func TestShed(t *testing.T) {
 	b := start(t, Options{WaitMax: time.Millisecond})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)
@@ -127,8 +127,8 @@ func TestAskIsCheap(t *testing.T) {
 }
 
 // TestWaitInSocket checks how the server computes the time that requests wait in a socket. Data that a busy connection
-// finds counts as waiting since the socket was last empty. A connection that waited for data, or for its client to read
-// responses, has not delayed the data.
+// finds has waited since the socket was last empty. A connection does not delay data while it waits for the data or
+// for its client to read responses.
 func TestWaitInSocket(t *testing.T) {
 	b := start(t, Options{})
 	d := &socketDelay{srv: b.srv}
@@ -156,7 +156,7 @@ func TestWaitInSocket(t *testing.T) {
 	}
 }
 
-// TestHeldByItsClient checks that a connection whose client does not read its responses is marked as held.
+// TestHeldByItsClient checks that a connection is marked as held if its client does not read the responses.
 func TestHeldByItsClient(t *testing.T) {
 	b := start(t, Options{})
 	c := dial(t, b.addr, cqlwire.V4).hello(cqlwire.NoCompression)

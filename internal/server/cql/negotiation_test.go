@@ -88,7 +88,7 @@ func TestNegotiation(t *testing.T) {
 			if tc.end {
 				c.mustEnd()
 			} else if tc.op != cqlwire.OpReady {
-				// The connection continues: a valid handshake succeeds.
+				// The connection continues, so a valid handshake succeeds.
 				c.hello(cqlwire.NoCompression)
 				c.query(1, "x", []byte("y"))
 				c.flush()
@@ -122,7 +122,7 @@ func TestEstablished(t *testing.T) {
 		c.put(8, cqlwire.OpQuery, []byte{1})
 		c.put(9, cqlwire.OpOptions, nil)
 		c.put(10, 0x7e, nil)
-		c.version ^= 7 // this swaps 3 and 4, and 5 becomes 2
+		c.version ^= 7 // exchange 3 and 4, and replace 5 with 2
 		if c.version != 2 {
 			c.query(11, "x")
 		}
@@ -156,7 +156,7 @@ func (u users) Authenticate(_ context.Context, _ netip.Addr, user, password stri
 	return access.Login{Role: user, Version: access.RoleVersion{Credentials: 7}}, nil
 }
 
-// TestEndLogins checks that the connections of a role can be closed without closing other connections.
+// TestEndLogins checks that the connections of a role can be closed without an effect on other connections.
 func TestEndLogins(t *testing.T) {
 	b := start(t, Options{Authenticator: users{"a": "x", "b": "x"}})
 	enter := func(user string) *client {
@@ -179,7 +179,7 @@ func TestEndLogins(t *testing.T) {
 	stays.rows()
 }
 
-// TestLogin checks that clients must log in if the server has an authenticator, and that other requests fail before the
+// TestLogin checks that clients must log in if the server has an authenticator. Other requests must fail before the
 // login.
 func TestLogin(t *testing.T) {
 	b := start(t, Options{Authenticator: users{"cassandra": "secret"}})
@@ -211,7 +211,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestSizes checks that requests and responses of all sizes pass in every version and compression, even if the bytes
+// TestSizes checks that requests and responses of all sizes pass in every version and compression. The bytes may
 // arrive in pieces.
 func TestSizes(t *testing.T) {
 	b := start(t, Options{})
@@ -241,7 +241,7 @@ func TestSizes(t *testing.T) {
 			}
 			c.w.Finish()
 			go func(data []byte) {
-				// Odd sizes split headers too.
+				// Odd sizes also split headers.
 				for step := 1; len(data) > 0; step = step*3%8191 + 1 {
 					n := min(step, len(data))
 					if _, err := c.nc.Write(data[:n]); err != nil {
@@ -281,7 +281,7 @@ func TestCorruptSegment(t *testing.T) {
 	}
 }
 
-// TestResults checks that the client receives every kind of result and every prefix.
+// TestResults checks that the client receives every kind of result with every prefix.
 func TestResults(t *testing.T) {
 	b := start(t, Options{})
 	for _, version := range []uint8{cqlwire.V3, cqlwire.V4, cqlwire.V5} {
@@ -330,7 +330,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestMetadata checks that the response omits the column metadata only if the client has it.
+// TestMetadata checks that the response omits the column metadata only if the client already has the metadata.
 func TestMetadata(t *testing.T) {
 	b := start(t, Options{})
 	id := append([]byte{1}, make([]byte, 15)...)

@@ -9,9 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// operation describes an opcode that a session executes. operation contains the function that decodes its body into a
-// request, and the method of the session. parse must not retain the body, because a request is parsed again when a
-// worker executes it.
+// operation describes an opcode that a session executes. It contains the method of the session and the function that
+// decodes the body into a request. parse must not retain the body, because a request is parsed again when a worker
+// executes it.
 type operation struct {
 	parse func(r *request, body []byte) error
 	run   func(s Session, ctx context.Context, call *session.Call) session.Status
@@ -24,7 +24,7 @@ var operations = [...]operation{
 	cqlwire.OpBatch:   {(*request).parseBatch, Session.Batch},
 }
 
-// QUERY executes a statement given as text, with values.
+// parseQuery decodes QUERY, which executes a statement that is given as text with values.
 
 func (r *request) parseQuery(body []byte) error {
 	if err := r.query.Decode(body, r.x.out.version); err != nil {
@@ -35,7 +35,7 @@ func (r *request) parseQuery(body []byte) error {
 	return nil
 }
 
-// PREPARE prepares a statement given as text for later execution by its ID.
+// parsePrepare decodes PREPARE, which prepares a statement for later execution by its ID.
 
 func (r *request) parsePrepare(body []byte) error {
 	if err := r.prepare.Decode(body, r.x.out.version); err != nil {
@@ -46,8 +46,8 @@ func (r *request) parsePrepare(body []byte) error {
 	return nil
 }
 
-// This file handles EXECUTE, which executes a prepared statement by its ID, with values. The code is optimized for
-// speed.
+// parseExecute decodes EXECUTE, which executes a prepared statement by its ID with values. The code of EXECUTE is
+// optimized for speed.
 
 func (r *request) parseExecute(body []byte) error {
 	if err := r.execute.Decode(body, r.x.out.version); err != nil {
@@ -58,7 +58,8 @@ func (r *request) parseExecute(body []byte) error {
 	return setID(&r.Request.ID, r.execute.ID)
 }
 
-// BATCH executes several modifications given as text or prepared, each with values.
+// parseBatch decodes BATCH, which executes several modifications. Each modification is a text or a prepared statement
+// with values.
 
 func (r *request) parseBatch(body []byte) error {
 	if err := r.batch.Decode(body, r.x.out.version); err != nil {

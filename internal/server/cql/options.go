@@ -13,70 +13,70 @@ import (
 	"github.com/ilion-db/ilion/internal/server/cqlwire"
 )
 
-// Options holds the limits and the configuration of a Server. Zero values mean the defaults given with the fields.
+// Options holds the limits and the configuration of a Server. If a field is zero, the default in its comment applies.
 type Options struct {
 	// Authenticator authenticates clients. If it is nil, all clients are admitted.
 	Authenticator Authenticator
 	// TLS encrypts connections. If it is nil, connections are not encrypted.
 	TLS *tls.Config
-	// CQLVersion is the version in SUPPORTED. The default is 3.4.5.
+	// CQLVersion is the CQL version in SUPPORTED. The default is 3.4.5.
 	CQLVersion string
-	// Tablets enables tablets-routing-v1. A client that requests it receives the location of the data after it has sent
-	// a request to the wrong node. Sessions do that for clients with session.Client.Tablets.
+	// Tablets enables tablets-routing-v1. If a client that requests the extension sends a request to the wrong node,
+	// it receives the location of the data. Sessions do this for clients with session.Client.Tablets.
 	Tablets bool
-	// Supported holds further entries of SUPPORTED.
+	// Supported holds additional entries of SUPPORTED.
 	Supported []cqlwire.Option
 
-	// ConnectionsMax is the maximum number of connections. The default is 20000. A further connection receives
+	// ConnectionsMax is the maximum number of connections. The default is 20000. An additional connection receives
 	// OVERLOADED and is closed.
 	ConnectionsMax int
 	// AddressConnectionsMax is the maximum number of connections from one address. The default is half of
 	// ConnectionsMax.
 	AddressConnectionsMax int
 	// ArrivingMax is the maximum number of connections in their handshake. The default is a quarter of ConnectionsMax.
-	// Above the maximum, the server closes the connection whose handshake has taken the longest.
+	// Above the maximum, the server closes the connection whose handshake has taken longest.
 	ArrivingMax int
-	// FrameBytesMax is the maximum size of the body of a request, also after decompression, and of a response. The
-	// default and maximum value is 256 MiB.
+	// FrameBytesMax is the maximum size of the body of a response, and of the body of a request before and after
+	// decompression. Both the default and the maximum value are 256 MiB.
 	FrameBytesMax int
-	// ConnectionInFlightMax is the maximum number of asynchronous requests of a connection. The default is 4096. At the
-	// limit, the server stops reading from the connection. A client that requested THROW_ON_OVERLOAD receives
-	// OVERLOADED.
+	// ConnectionInFlightMax is the maximum number of asynchronous requests of a connection. The default is 4096. At
+	// the limit, the server stops reading from the connection. A client that has requested THROW_ON_OVERLOAD receives
+	// OVERLOADED instead.
 	ConnectionInFlightMax int
 	// InFlightMax is the maximum number of asynchronous requests of all connections. The default is 65536. Requests
 	// above the maximum receive OVERLOADED.
 	InFlightMax int
-	// InFlightBytesMax is the maximum memory of requests in flight and of requests larger than a read buffer, for all
-	// connections. The default is 1 GiB. Requests above the maximum receive OVERLOADED.
+	// InFlightBytesMax is the maximum memory that all connections use for requests in flight and for requests larger
+	// than a read buffer. The default is 1 GiB. Requests above the maximum receive OVERLOADED.
 	InFlightBytesMax int64
-	// OutputBytesMax is the maximum output, in bytes, that may wait for a client to read it. The default is 4 MiB.
-	// Above this limit, the server stops reading from the connection. A client that is registered for events and does
-	// not read is disconnected.
+	// OutputBytesMax is the maximum output of a connection, in bytes, that the client has not read. The default is 4
+	// MiB. Above this limit, the server stops reading from the connection. A client that is registered for events and
+	// does not read is disconnected.
 	OutputBytesMax int
-	// BacklogMax is the maximum output, in bytes, that may wait for all clients to read it. The default is 1 GiB. Above
-	// this limit, requests wait while clients that do not read are disconnected. If no client can be disconnected,
-	// requests receive OVERLOADED.
+	// BacklogMax is the maximum output of all connections, in bytes, that the clients have not read. The default is 1
+	// GiB. Above this limit, requests wait while clients that do not read are disconnected. If no client can be
+	// disconnected, requests receive OVERLOADED.
 	BacklogMax int64
-	// Workers is the number of goroutines for requests that may take long. The default is 4 per CPU with a minimum of
-	// 16. WorkQueueMax is the maximum number of requests that wait for a worker. The default is 4096. Requests above
-	// the maximum receive OVERLOADED.
+	// Workers is the number of goroutines for requests that may take a long time. The default is the larger of 16
+	// and 4 per CPU. WorkQueueMax is the maximum number of requests that wait for a worker. The default is 4096.
+	// Requests above the maximum receive OVERLOADED.
 	Workers, WorkQueueMax int
 
-	// WaitMax is the average queue delay above which requests are rejected, which keeps the response times of admitted
-	// requests short. The default is 20 ms. A negative value disables the check.
+	// WaitMax is the average queue delay above which requests are rejected. The limit keeps the response times of
+	// admitted requests short. The default is 20 ms. A negative value disables the check.
 	WaitMax time.Duration
 	// LowPriority reports whether a role's requests are rejected first. If it is nil, no role has low priority.
 	LowPriority func(role string) bool
 
-	// CertificateRole returns the role of a client's verified certificate. If the role is empty and there is an
-	// Authenticator, the client must authenticate with a password. If CertificateRole is nil, certificates are ignored.
+	// CertificateRole returns the role of a client's verified certificate. If the role is empty and an Authenticator
+	// is set, the client must authenticate with a password. If CertificateRole is nil, certificates are ignored.
 	CertificateRole func(from netip.Addr, c *x509.Certificate) (access.Login, error)
 	// HandshakeTimeout is the time limit of the handshake. The default is 30 s.
 	HandshakeTimeout time.Duration
-	// IdleTimeout is the time after which a connection without requests is closed. The default is one hour, and the
-	// actual time may be up to a quarter shorter. Connections that are registered for events stay open.
+	// IdleTimeout is the time after which a connection without requests is closed. The default is one hour. The actual
+	// time may be up to a quarter shorter. Connections that are registered for events stay open.
 	IdleTimeout time.Duration
-	// WriteTimeout is the time limit for a client to read the output. The default is 30 s, and the actual time may be
+	// WriteTimeout is the time within which a client must read the output. The default is 30 s. The actual time may be
 	// up to a quarter shorter.
 	WriteTimeout time.Duration
 

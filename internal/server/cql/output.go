@@ -18,32 +18,32 @@ import (
 // ErrSlowClient is the reason for closing a connection whose client did not read, or did not complete a message.
 var ErrSlowClient = errors.New("the client is too slow")
 
-// output collects the responses of a connection and writes them. output is safe for concurrent use. Methods lock mu
-// unless they require the caller to hold it.
+// output collects the responses of a connection and writes the responses. An output is safe for concurrent use.
+// Methods lock mu unless their comments require the caller to hold it.
 type output struct {
 	srv    *Server
 	sock   socketWriter
 	cancel context.CancelFunc // cancels the context of the connection
-	// version is the version of responses. It is the version of the last message until STARTUP has negotiated a
-	// version. It is 0 if the version is not supported. It belongs to the goroutine of the connection, and does not
+	// version is the version of responses. Until STARTUP has negotiated a version, it is the version of the last
+	// message. It is 0 if the version is not supported. It belongs to the goroutine of the connection and does not
 	// change after the handshake.
 	version uint8
 	// tasks counts workers and flushers. No task is added after closed is set.
 	tasks sync.WaitGroup
 
 	mu sync.Mutex
-	// mu guards the remaining fields.
+	// mu guards the following fields.
 	wake      sync.Cond // signaled when writing or the number of requests changes, output decreases, or closed is set
 	waiting   bool
 	w         cqlwire.Writer
-	buf       *buffer                // owner of w.Buf, or nil when there is no output
+	buf       *buffer                // owner of w.Buf, or nil if the output is empty
 	payload   []cqlwire.PayloadEntry // payload of the last response with a payload
 	writing   bool                   // a goroutine is writing and continues until the output is empty
-	scheduled bool                   // a flusher has been started and is not running yet
+	scheduled bool                   // a flusher has been started but is not running yet
 	unsent    int                    // bytes of the buffer that is being written
-	counted   int64                  // output that is counted in Stats.Backlog
+	counted   int64                  // output that Stats.Backlog includes
 	charges   charges
-	// parked holds requests for workers that wait until the client has read more output.
+	// parked holds the requests for workers that wait until the client has read more output.
 	parked []*request
 	closed bool
 	reason error
@@ -67,7 +67,7 @@ func (o *output) begin(h cqlwire.Header) {
 	o.w.Begin(h)
 }
 
-// enlarge makes room for a body of about size bytes in the current response. enlarge uses a pooled buffer instead of
+// enlarge makes room for a body of about size bytes in the current response. It takes a pooled buffer instead of
 // growing the current buffer. The caller must hold mu.
 func (o *output) enlarge(size int) {
 	need := len(o.w.Buf) + size
@@ -80,7 +80,8 @@ func (o *output) enlarge(size int) {
 	putBuffer(old)
 }
 
-// respond adds a response without a prefix from the goroutine of the connection. body appends its body.
+// respond adds a response without a prefix. The goroutine of the connection must call it. body appends the body of the
+// response.
 func (o *output) respond(stream int16, op cqlwire.Opcode, body func(dst []byte) []byte) {
 	o.mu.Lock()
 	if !o.closed {
@@ -118,7 +119,7 @@ func (o *output) respondResult(r *request) {
 	}
 }
 
-// pushEvent adds an event. pushEvent closes the connection of a client that does not read. body appends the event.
+// pushEvent adds an event. If the client does not read, pushEvent closes the connection. body appends the event.
 func (o *output) pushEvent(body func(dst []byte) []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -135,8 +136,8 @@ func (o *output) pushEvent(body func(dst []byte) []byte) {
 	}
 }
 
-// flush writes output until the buffer is empty, unless another goroutine is writing. The caller must hold mu, which is
-// released during writes.
+// flush writes output until the buffer is empty, unless another goroutine is writing. The caller must hold mu. flush
+// releases mu during writes.
 func (o *output) flush() {
 	o.charges.report(&o.srv.stats)
 	if o.writing {
@@ -165,14 +166,14 @@ func (o *output) flush() {
 	o.wakeReader()
 }
 
-// drain flushes and waits until the client has read enough output that the server can read from it again. Only the
-// goroutine of the connection may call it.
+// drain flushes the output and waits until the client has read enough output. The server can then read from the client
+// again. Only the goroutine of the connection may call it.
 func (o *output) drain() {
 	o.flushUntil(func() bool { return len(o.w.Buf) <= o.srv.opts.OutputBytesMax })
 }
 
-// flushUntil flushes and waits until done returns true or the connection is closed. flushUntil calls done with mu
-// held. Only the goroutine of the connection may call it.
+// flushUntil flushes the output and waits until done returns true or the connection is closed. It holds mu when it
+// calls done. Only the goroutine of the connection may call it.
 func (o *output) flushUntil(done func() bool) {
 	o.mu.Lock()
 	o.flush()
@@ -195,7 +196,7 @@ func (o *output) wakeReader() {
 	}
 }
 
-// scheduleFlush arranges that the output is written soon. The caller must hold mu.
+// scheduleFlush ensures that the output is written soon. The caller must hold mu.
 func (o *output) scheduleFlush() {
 	if o.writing || o.scheduled || o.closed {
 		return
@@ -207,7 +208,8 @@ func (o *output) scheduleFlush() {
 
 func (o *output) flushSoon() {
 	defer o.tasks.Done()
-	// Completions arrive in bursts, because groups commit together. Wait for the end of the burst, and then write once.
+	// Completions arrive in bursts, because groups commit together. The flusher waits for the end of the burst and
+	// then writes once.
 	runtime.Gosched()
 	o.mu.Lock()
 	o.scheduled = false
@@ -229,8 +231,8 @@ func (o *output) park(r *request) bool {
 	return true
 }
 
-// unpark passes a postponed request to a worker. unpark starts one request at a time, because a response may be large.
-// The next request is started when the response has been written. The caller must hold mu.
+// unpark passes a postponed request to a worker. It starts one request at a time, because a response may be large.
+// When the response has been written, the next request is started. The caller must hold mu.
 func (o *output) unpark() {
 	for len(o.parked) > 0 && !o.closed && len(o.w.Buf) <= o.srv.opts.OutputBytesMax {
 		r := o.parked[0]
@@ -300,5 +302,5 @@ func (o *output) checkResponse(size int) error {
 		o.srv.opts.FrameBytesMax)
 }
 
-// responseSlack is the space for the parts of a response other than its cells.
+// responseSlack is the space for the parts of a response in addition to its cells.
 const responseSlack = 1 << 20

@@ -31,8 +31,9 @@ type ringNode struct {
 	token token.Token
 }
 
-// startRing starts a server for each node, at 127.0.0.1, 127.0.0.2, and so on. The servers share a store. Each server
-// describes itself and its peers like a node of a cluster whose tables have the given number of replicas.
+// startRing starts a server for each node. The servers listen on 127.0.0.1, 127.0.0.2, and so on. The servers share a
+// store. Each server describes itself and its peers as a node of a cluster does. The tables of the cluster have the
+// given number of replicas.
 func startRing(t *testing.T, nodes []ringNode, replicas int) (contact string) {
 	t.Helper()
 	store, err := storage.Open(vfs.NewMem(), "data", storage.Options{})
@@ -53,7 +54,7 @@ func startRing(t *testing.T, nodes []ringNode, replicas int) (contact string) {
 		}
 	}
 	co := coordinator.New(host, topo, coordinator.Options{})
-	// Drivers must not use the replication factor with which the keyspace was declared.
+	// Drivers must not use the declared replication factor of the keyspace.
 	s, _, err = schema.Apply(s, &schema.CreateKeyspace{Stamp: schema.Stamp{Version: schema.UUID{1}, At: 1}, Name: "ks",
 		Properties: []schema.Property{
 			{Name: "replication", IsMap: true, Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"},
@@ -116,15 +117,15 @@ func listenAlike(t *testing.T, n int) []net.Listener {
 	return nil
 }
 
-// walk returns the nodes where placement puts the replicas of a token, in order. It follows the ring and takes the
-// first node of each rack, and then the nodes that it skipped.
+// walk returns, in order, the nodes on which placement puts the replicas of a token. It follows the ring, takes the
+// first node of each rack, and then takes the nodes that it skipped.
 func walk(nodes []ringNode, t token.Token, n int) (out []int) {
 	racks := map[string]bool{}
 	for _, node := range nodes {
 		racks[node.rack] = true
 	}
 	order := make([]int, 0, len(nodes))
-	for len(order) < len(nodes) { // nodes by their distance from the token; a simple search is sufficient
+	for len(order) < len(nodes) { // sort nodes by their distance from the token with a simple search
 		best := -1
 		for i, node := range nodes {
 			taken := false
@@ -161,9 +162,10 @@ type statement struct {
 func (s statement) GetRoutingKey() ([]byte, error) { return s.key, nil }
 func (s statement) Keyspace() string               { return "ks" }
 
-// TestDriverFindsReplicas checks that a driver computes the replicas that placement prefers from the system tables of
-// the nodes. The leader must be the first replica. The rings have fewer racks than replicas, as many racks as replicas,
-// or more. Some have racks of uneven size, and some have fewer than four nodes.
+// TestDriverFindsReplicas checks that a driver can compute the replicas that placement prefers from the system tables
+// of the nodes. The leader must be the first replica. The rings have fewer racks than replicas, as many racks as
+// replicas, or more racks than replicas. Some rings have racks of uneven size, and some rings have fewer than four
+// nodes.
 func TestDriverFindsReplicas(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -197,7 +199,7 @@ func TestDriverFindsReplicas(t *testing.T) {
 				return len(picks(policy, []byte{1}, len(test.nodes))) == len(test.nodes)
 			})
 			for i := range uint32(100) {
-				// Each key is tried twice, because the policy rotates the nodes after the replicas.
+				// The test tries each key twice, because the policy rotates the nodes after the replicas.
 				key := binary.BigEndian.AppendUint32(nil, i/2)
 				if diff := cmp.Diff(walk(test.nodes, token.Hash(key), test.replicas),
 					picks(policy, key, test.replicas)); diff != "" {

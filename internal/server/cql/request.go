@@ -17,21 +17,21 @@ type request struct {
 	session.Call
 	x *executor
 	h cqlwire.Header
-	// both synchronizes two events: the session's method returns Pending, and the request completes. The response is
-	// sent at the second of these events.
+	// both synchronizes two events, which are the end of the session's method with Pending and the completion of the
+	// request. The second of these events causes the response to be sent.
 	both sched.Rendezvous
-	// size is the share of InFlightBytes of a request in flight.
+	// size is the share of a request in flight in InFlightBytes.
 	size int64
 	// older and newer link the requests in flight (executor.inFlight). out.mu guards them.
 	older, newer *request
-	// own is the body of a request that is passed to a worker, because a worker must not use the read buffer.
+	// own is the body of a request that a worker executes, because a worker must not use the read buffer.
 	own []byte
 
 	// skipMetadata and metadataID describe the columns that the client already knows.
 	skipMetadata bool
 	metadataID   []byte
 
-	// These are decoded messages, which are kept for the capacity of their slices.
+	// The following fields are decoded messages. They are kept to reuse the capacity of their slices.
 	query      cqlwire.Query
 	execute    cqlwire.Execute
 	prepare    cqlwire.Prepare
@@ -47,7 +47,7 @@ var requests = sync.Pool{New: func() any {
 	return r
 }}
 
-// ownMax is the maximum capacity, in bytes, of own and of the result's cells that are kept.
+// ownMax is the maximum capacity, in bytes, of own and of a result's cells that is kept.
 const ownMax = 256 << 10
 
 func newRequest(x *executor) *request {
@@ -56,7 +56,7 @@ func newRequest(x *executor) *request {
 	return r
 }
 
-// recycle returns the request to the pool. recycle clears all references, so the pool keeps only buffers alive.
+// recycle returns the request to the pool. It clears all references, so the pool keeps only buffers alive.
 func (r *request) recycle() {
 	r.x = nil
 	r.ClearRunning()
@@ -152,7 +152,7 @@ func (r *request) Completed() {
 	}
 }
 
-// finish sends the response to a request that was in flight. finish is safe for concurrent use.
+// finish sends the response to a request that was in flight. It is safe for concurrent use.
 func (r *request) finish() {
 	o := r.x.out
 	o.mu.Lock()
@@ -160,7 +160,7 @@ func (r *request) finish() {
 	o.mu.Unlock()
 }
 
-// answer is like finish, but requires output.mu. The caller must not use the request afterward.
+// answer works like finish, but requires output.mu. The caller must not use the request afterward.
 func (r *request) answer() {
 	x, o := r.x, r.x.out
 	x.inFlight.remove(r)

@@ -45,7 +45,8 @@ func (o *output) encode(r *request) {
 	o.account()
 }
 
-// metadataRoom is enough space, in bytes, for the metadata of most results. Larger metadata grows the buffer.
+// metadataRoom is the space, in bytes, that suffices for the metadata of most results. Larger metadata grows the
+// buffer.
 const metadataRoom = 4 << 10
 
 func appendFailure(dst []byte, version uint8, err error) []byte {
@@ -55,7 +56,7 @@ func appendFailure(dst []byte, version uint8, err error) []byte {
 	return cqlwire.AppendError(dst, version, err)
 }
 
-// prefix returns the data before a result. The data is valid until the next call. The caller must hold mu.
+// prefix returns the data that precedes a result. The data is valid until the next call. The caller must hold mu.
 func (o *output) prefix(res *session.Result) cqlwire.Prefix {
 	o.payload = o.payload[:0]
 	for _, e := range res.Payload {
@@ -88,8 +89,7 @@ func appendRows(dst []byte, version uint8, r *request) []byte {
 	changed := version >= cqlwire.V5 && r.h.Opcode == cqlwire.OpExecute && string(r.metadataID) != string(m.ID[:])
 	switch {
 	case res.AlwaysMetadata:
-		// METADATA_CHANGED is not set, because the next result has other columns and the client must not cache these
-		// columns.
+		// METADATA_CHANGED is not set. The next result has other columns, so the client must not cache these columns.
 		h.Block = block(m, version)
 	case changed:
 		h.Block, h.ChangedID = block(m, version), m.ID[:]
@@ -99,7 +99,7 @@ func appendRows(dst []byte, version uint8, r *request) []byte {
 	return cqlwire.AppendRows(dst, &h, res.Cells)
 }
 
-// block returns the encoded columns. Each version is encoded only once.
+// block returns the encoded columns. It encodes each version only once.
 func block(m *session.Metadata, version uint8) cqlwire.ColumnsBlock {
 	slot := cqlwire.BlockSlot(version)
 	if b := m.Encoded(slot); b != nil {

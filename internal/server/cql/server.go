@@ -37,7 +37,8 @@ type Server struct {
 
 	// relieving is set while a goroutine searches for slow clients.
 	relieving atomic.Bool
-	// draining makes connections close when they are idle. leavingSince is the time at which Shutdown set draining.
+	// draining makes each connection close when the connection is idle. leavingSince is the time at which Shutdown set
+	// draining.
 	draining     atomic.Bool
 	leavingSince time.Time
 
@@ -61,8 +62,8 @@ func New(newSession NewSession, opts Options) *Server {
 		listeners: map[net.Listener]struct{}{}, conns: map[*conn]struct{}{},
 		made: time.Now(), gate: admission.New(max(0, opts.WaitMax), min(runtime.NumCPU(), runtime.GOMAXPROCS(0))),
 	}
-	// The number is larger than all numbers before the restart, because the server accepts fewer than one connection
-	// per millisecond.
+	// The number exceeds all numbers before the restart, because the server accepts fewer than one connection per
+	// millisecond.
 	s.number = uint64(s.made.UnixMilli())
 	s.workers.init(s, opts.Workers, opts.WorkQueueMax)
 	s.events.conns = map[*conn]eventMask{}
@@ -83,7 +84,7 @@ func New(newSession NewSession, opts Options) *Server {
 	return s
 }
 
-// Stats returns the counters, which are valid as long as the server exists.
+// Stats returns the counters, which are valid while the server exists.
 func (s *Server) Stats() *Stats { return &s.stats }
 
 // Users returns the load of each user on this node in descending order.
@@ -92,11 +93,11 @@ func (s *Server) Users() []usage.User { return s.users.List() }
 // Gate returns the state of admission control.
 func (s *Server) Gate() admission.Stats { return s.gate.Stats() }
 
-// Serve accepts connections from l until the server or the listener is closed, and closes l. Serve returns nil after
-// Close or Shutdown.
+// Serve accepts connections from l until the server or the listener is closed. It then closes l. Serve returns nil
+// after Close or Shutdown.
 func (s *Server) Serve(l net.Listener) error { return s.serve(l, nil) }
 
-// ServeAccount is like Serve, for clients of Azure Cosmos DB. Each client must authenticate with an account key,
+// ServeAccount works like Serve for clients of Azure Cosmos DB. Each client must authenticate with an account key,
 // regardless of Options.Authenticator and CertificateRole. keys returns the name of the key (see
 // session.Client.Account).
 func (s *Server) ServeAccount(l net.Listener, keys Authenticator) error { return s.serve(l, keys) }
@@ -127,7 +128,7 @@ func (s *Server) serve(l net.Listener, keys Authenticator) error {
 				return fmt.Errorf("cannot accept CQL connections: %w", err)
 			}
 			// The process has probably run out of file descriptors. Established connections continue, and new
-			// connections wait. Closing the oldest connection in the handshake frees a descriptor for the store.
+			// connections wait. The oldest connection in the handshake is closed to free a descriptor for the store.
 			s.crowdOut()
 			select {
 			case <-time.After(50 * time.Millisecond):
@@ -140,7 +141,7 @@ func (s *Server) serve(l net.Listener, keys Authenticator) error {
 	}
 }
 
-// crowdOut closes the connection whose handshake has taken the longest, if such a connection exists.
+// crowdOut closes the connection whose handshake has taken longest, if such a connection exists.
 func (s *Server) crowdOut() {
 	s.mu.Lock()
 	out := s.crowd.oldest()
@@ -148,7 +149,7 @@ func (s *Server) crowdOut() {
 	s.closeCrowded(out)
 }
 
-// closeCrowded closes a connection, unless it is nil, to make room for other connections.
+// closeCrowded closes a connection to make room for other connections. It does nothing if c is nil.
 func (s *Server) closeCrowded(c *conn) {
 	if c != nil {
 		s.stats.CrowdedOut.Add(1)
@@ -208,8 +209,8 @@ func (s *Server) accept(nc net.Conn, keys Authenticator) {
 	}()
 }
 
-// refuse sends an error to a client above the connection limit. The client has not sent a request yet, so the response
-// uses stream 0 and a version that all clients can read.
+// refuse sends an error to a client when the connection limit is exceeded. The client has not sent a request yet, so
+// the response uses stream 0 and a version that all clients can read.
 func (s *Server) refuse(nc net.Conn, why string) {
 	s.stats.Refused.Add(1)
 	defer nc.Close()

@@ -15,8 +15,8 @@ import (
 	"github.com/ilion-db/ilion/test/eventually"
 )
 
-// TestMuteClientsHinderNobody checks that clients that do not read large pages use no more memory than twice the limit.
-// Another client must receive all of its responses.
+// TestMuteClientsHinderNobody checks clients that do not read large pages. They must use no more memory than twice the
+// limit. Another client must receive all responses to its requests.
 func TestMuteClientsHinderNobody(t *testing.T) {
 	const clients, bound = 100, 20_000_000
 	b := start(t, Options{BacklogMax: bound})
@@ -40,7 +40,7 @@ func TestMuteClientsHinderNobody(t *testing.T) {
 	eventually.True(t, "some are cut off", func() bool { return st.Slow.Load() > 0 && !b.srv.Pressed() })
 }
 
-// TestPartsHoldNoBuffers checks that a client that has sent part of a message holds a buffer only if that part is
+// TestPartsHoldNoBuffers checks that a client that has sent part of a message holds a buffer only if the part is
 // large. Such a buffer must be counted.
 func TestPartsHoldNoBuffers(t *testing.T) {
 	const clients = 300
@@ -71,14 +71,14 @@ func TestPartsHoldNoBuffers(t *testing.T) {
 
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // this empties the pools
+	runtime.GC() // empty the pools
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// TestSlowSender checks that a client is disconnected if it does not complete, within the time limit, a message that it
-// has begun to send. A client that completes its message in time must not be disconnected.
+// TestSlowSender checks that a client that has sent part of a message is disconnected if it does not complete the
+// message in time. A client that completes its message in time must not be disconnected.
 func TestSlowSender(t *testing.T) {
 	for _, version := range []uint8{cqlwire.V4, cqlwire.V5} {
 		for timeout := 200 * time.Millisecond; !slowSender(t, version, timeout); timeout *= 2 {

@@ -13,27 +13,27 @@ import (
 	"time"
 )
 
-// writeChunk is the number of bytes that are written under one deadline.
+// writeChunk is the maximum number of bytes that are written under one deadline.
 const writeChunk = 256 << 10
 
-// socketWriter writes to the socket of a connection. socketWriter limits the time for which the client may block a
-// write, and records whether the client has blocked one. Calls of write must not be concurrent.
+// socketWriter writes to the socket of a connection. It limits the time for which the client may block a write, and
+// records whether the client has blocked a write. Calls of write must not be concurrent.
 type socketWriter struct {
 	stats    *Stats
 	timeout  time.Duration
 	sock     net.Conn // socket of the connection
-	nc       net.Conn // sock or TLS on top of it
+	nc       net.Conn // sock, or TLS on top of sock
 	deadline time.Time
 	// raw is nil if the connection cannot wait for readiness (TLS). sending is the data that is being written. sent is
-	// the number of bytes written, and sendErr is the error that ended the write.
+	// the number of written bytes. sendErr is the error that ended the write.
 	raw     syscall.RawConn
-	trySend func(fd uintptr) bool // method value, created once
+	trySend func(fd uintptr) bool // a method value that is created once
 	sending []byte
 	sent    int
 	sendErr error
 	// since is the start time of the system call in progress, in Unix nanoseconds, or 0.
 	since atomic.Int64
-	// held is set if the client has delayed the connection by not reading.
+	// held is set if the connection was delayed because the client did not read.
 	held atomic.Bool
 }
 
@@ -102,12 +102,13 @@ func (w *socketWriter) trySendFD(fd uintptr) (done bool) {
 	return true
 }
 
-// stalled reports whether the client has blocked a write for longer than backlogPatience. stalled is safe for
-// concurrent use.
+// stalled reports whether the client has blocked a write for longer than backlogPatience. It is safe for concurrent
+// use.
 func (w *socketWriter) stalled(now time.Time) bool {
 	since := w.since.Load()
 	return since != 0 && now.UnixNano()-since > int64(backlogPatience)
 }
 
-// close closes the socket. TLS would write a close notification first, and wait for a client that does not read.
+// close closes the socket. A close of the TLS connection would first write a notification and wait for a client that
+// does not read.
 func (w *socketWriter) close() { _ = w.sock.Close() }

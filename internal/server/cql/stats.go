@@ -12,37 +12,37 @@ import (
 
 // Stats holds the counters of a Server. The counters are safe for concurrent reads.
 type Stats struct {
-	// Connections is the number of open connections. Accepted and Refused are totals since the start.
+	// Connections is the number of open connections. Accepted and Refused are totals since the start of the server.
 	Connections       atomic.Int64
 	Accepted, Refused atomic.Int64
-	// CrowdedOut counts connections that were closed during the handshake because too many connections were in the
-	// handshake. Idle counts connections that were closed because they were idle. Slow counts connections whose
-	// clients did not read responses or did not complete a message.
+	// CrowdedOut counts connections that were closed during the handshake because too many handshakes were in
+	// progress. Idle counts connections that were closed because they were idle. Slow counts connections whose clients
+	// did not read responses or did not complete a message.
 	CrowdedOut, Idle, Slow atomic.Int64
-	// Requests counts requests by opcode. Opcodes without a counter are counted under opcode 0.
+	// Requests counts requests by opcode. Opcode 0 includes all opcodes without a counter.
 	Requests [cqlwire.OpAuthResponse + 1]atomic.Int64
-	// Errors counts ERROR responses. Overloaded counts the ERROR responses caused by a limit of this package.
+	// Errors counts ERROR responses. Overloaded counts the ERROR responses that a limit of this package caused.
 	Errors, Overloaded atomic.Int64
 	// InFlight is the number of asynchronous requests. InFlightBytes is the memory that Options.InFlightBytesMax
 	// limits.
 	InFlight, InFlightBytes atomic.Int64
-	// Executed is the number of requests that sessions completed. Waited is the maximum total time for which requests
-	// were in the sockets of busy connections, in nanoseconds.
+	// Executed is the number of requests that sessions have completed. Waited is the maximum total time, in
+	// nanoseconds, for which requests were in the sockets of busy connections.
 	Executed, Waited atomic.Int64
 	// Working and Queued are the numbers of requests on workers and in the worker queue.
 	Working, Queued atomic.Int64
 	// Parked is the number of requests that wait until their client reads earlier responses.
 	Parked atomic.Int64
-	// Backlog is the output that Options.BacklogMax limits, in bytes, without small shares.
+	// Backlog is the output, in bytes, that Options.BacklogMax limits. It does not include small shares.
 	Backlog atomic.Int64
-	// BytesIn and BytesOut are counted at the socket, before encryption. Reads and Writes count system calls.
+	// BytesIn and BytesOut count bytes at the socket, before decryption and after encryption. Reads and Writes count
+	// system calls.
 	BytesIn, BytesOut, Reads, Writes atomic.Int64
-	// EventsSent counts the events sent, per connection.
+	// EventsSent counts the sent events of all connections.
 	EventsSent atomic.Int64
 }
 
-// tally collects the counts of one read. The shared counters are therefore updated once per read instead of once per
-// request.
+// tally collects the counts of one read. The shared counters are therefore updated only once per read.
 type tally struct {
 	requests [cqlwire.OpAuthResponse + 1]uint32
 	mask     uint32 // set of opcodes with a count
@@ -71,13 +71,13 @@ func (t *tally) flush(s *Stats) (total int64) {
 }
 
 // charges collects the completed requests of a connection and their costs. The shared counters are therefore updated
-// once per write. output.mu guards it.
+// only once per write. output.mu guards charges.
 type charges struct {
 	user *usage.UserCounter // nil during the handshake
 	// cost is the average cost of a request.
 	cost ru.Units
 	// did is the number of completed requests that have not been counted yet. refused is the number of rejected
-	// requests among them, and units is the sum of their costs.
+	// requests among them. units is the sum of their costs.
 	did     int64
 	refused uint64
 	units   ru.Units

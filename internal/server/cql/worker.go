@@ -4,15 +4,15 @@ package cql
 
 import "sync"
 
-// workers runs requests that may take long. A worker starts when work is available. A few idle workers wait for more
-// work, because a new goroutine would first have to grow its stack.
+// workers runs requests that may take a long time. A worker starts when work is available. A few idle workers wait for
+// more work, because a new goroutine must first grow its stack.
 type workers struct {
 	srv           *Server
 	max, queueMax int
 	mu            sync.Mutex
 	closed        bool
 	running       int             // number of workers that are not idle
-	idle          []chan *request // one channel per idle worker, with the most recently active worker last
+	idle          []chan *request // one channel per idle worker; the most recently active worker is last
 	queue         []*request      // ring buffer with queueMax elements
 	head, queued  int
 }
@@ -21,13 +21,13 @@ func (w *workers) init(s *Server, n, queueMax int) {
 	w.srv, w.max, w.queueMax = s, n, queueMax
 }
 
-// submit passes r to a worker, or queues it. submit returns false if the queue is full.
+// submit passes r to a worker or queues it. It returns false if the queue is full.
 func (w *workers) submit(r *request) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if n := len(w.idle); n > 0 {
 		w.running++
-		w.idle[n-1] <- r // the send does not block, because the channel of an idle worker is empty
+		w.idle[n-1] <- r // the send does not block, because an idle worker has an empty channel
 		w.idle = w.idle[:n-1]
 		return true
 	}
@@ -72,7 +72,7 @@ func (w *workers) next(wait chan *request) *request {
 }
 
 // queuedOr removes a request from the queue. If the queue is empty, rest reports whether the worker becomes idle and
-// waits on wait, or ends.
+// waits on wait. Otherwise, the worker ends.
 func (w *workers) queuedOr(wait chan *request) (r *request, rest bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,7 +92,7 @@ func (w *workers) queuedOr(wait chan *request) (r *request, rest bool) {
 	return r, false
 }
 
-// close ends idle workers, and makes busy workers end when they become idle.
+// close ends idle workers. Busy workers end when they become idle.
 func (w *workers) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

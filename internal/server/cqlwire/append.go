@@ -11,8 +11,8 @@ func appendU16(dst []byte, v uint16) []byte { return binary.BigEndian.AppendUint
 func appendI32(dst []byte, v int32) []byte  { return binary.BigEndian.AppendUint32(dst, uint32(v)) }
 func appendI64(dst []byte, v int64) []byte  { return binary.BigEndian.AppendUint64(dst, uint64(v)) }
 
-// appendString appends a [string]. It truncates the text to 65535 bytes, so an overlong text still results in a valid
-// message.
+// appendString appends a [string]. It truncates the text to 65535 bytes, so the message is valid even if the text is
+// too long.
 func appendString[S ~string | ~[]byte](dst []byte, s S) []byte {
 	if len(s) > math.MaxUint16 {
 		s = s[:math.MaxUint16]
@@ -26,7 +26,8 @@ func appendLongString(dst, s []byte) []byte {
 	return append(dst, s...)
 }
 
-// AppendBytes appends [bytes]: a length and the bytes, or -1 for nil. The cells of rows have this encoding.
+// AppendBytes appends [bytes], which is a length and the bytes. For nil, the length is -1, and no bytes follow. The
+// cells of rows have this encoding.
 func AppendBytes(dst, b []byte) []byte {
 	if b == nil {
 		return append(dst, 0xff, 0xff, 0xff, 0xff)

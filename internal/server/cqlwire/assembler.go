@@ -4,9 +4,9 @@ package cqlwire
 
 import "github.com/ilion-db/ilion/internal/model/dberr"
 
-// NextEnvelope splits off the envelope at the front of b. size is the size of the envelope. If b does not contain the
-// complete envelope, size is the minimum required size and ok is false. A body above limit bytes is an error. In this
-// case, the header is valid, and the error can be sent to the header's stream.
+// NextEnvelope splits off the envelope at the start of b. size is the size of the envelope. If b does not contain the
+// complete envelope, size is the minimum required size, and ok is false. If the body exceeds limit bytes, NextEnvelope
+// returns an error. In this case, the header is valid, and the server can send the error to the header's stream.
 func NextEnvelope(b []byte, limit int) (h Header, body []byte, size int, ok bool, err error) {
 	if len(b) < HeaderSize {
 		return h, nil, HeaderSize, false, nil
@@ -31,11 +31,12 @@ type Assembler struct {
 	Buf []byte
 }
 
-// Open reports whether an envelope has started and is incomplete.
+// Open reports whether an envelope has started but is not complete.
 func (a *Assembler) Open() bool { return len(a.Buf) > 0 }
 
-// Add adds the payload of the next segment that is not self-contained. If ok is true, the envelope is complete and its
-// body refers to Buf. The caller must empty Buf after use. After an error, the stream can no longer be decoded.
+// Add adds the payload of the next segment. The segment must not be self-contained. If ok is true, the envelope is
+// complete, and its body refers to Buf. The caller must empty Buf after use. After an error, the stream can no longer
+// be decoded.
 func (a *Assembler) Add(payload []byte, limit int) (h Header, body []byte, ok bool, err error) {
 	if len(payload) == 0 {
 		return h, nil, false, dberr.Protocolf("Invalid segment: it is empty and not self-contained")

@@ -4,7 +4,7 @@ package cqlwire
 
 import "github.com/ilion-db/ilion/internal/model/dberr"
 
-// BatchStatement is a statement of BATCH. It is a prepared statement if ID is not nil, and a text otherwise.
+// BatchStatement is a statement of BATCH. If ID is not nil, it is a prepared statement. Otherwise, it is a text.
 type BatchStatement struct {
 	Text, ID []byte
 	// Values and Unset have the meaning of the fields in Params.
@@ -19,7 +19,7 @@ type Batch struct {
 	Statements []BatchStatement
 	Options
 
-	// values and unset hold the memory of Values and Unset of all statements.
+	// values and unset hold the memory for Values and Unset of all statements.
 	values [][]byte
 	unset  []bool
 }

@@ -4,7 +4,7 @@ package cqlwire
 
 import "sort"
 
-// This file encodes requests for clients, tools, and tests. The functions append bodies. Writer creates envelopes.
+// This file encodes requests for clients, tools, and tests. The functions append bodies. A Writer creates envelopes.
 
 // AppendStartup appends the body of STARTUP.
 func AppendStartup(dst []byte, s Startup) []byte {
@@ -32,12 +32,12 @@ func AppendPlain(dst []byte, user, password string) []byte {
 	return append(append(dst, 0), password...)
 }
 
-// Append appends the body.
+// Append appends the body of QUERY.
 func (q *Query) Append(dst []byte, version uint8) []byte {
 	return q.Params.append(appendLongString(dst, q.Text), version)
 }
 
-// Append appends the body.
+// Append appends the body of PREPARE.
 func (p *Prepare) Append(dst []byte, version uint8) []byte {
 	dst = appendLongString(dst, p.Text)
 	if version < V5 {
@@ -49,7 +49,7 @@ func (p *Prepare) Append(dst []byte, version uint8) []byte {
 	return appendString(appendI32(dst, 1), p.Keyspace)
 }
 
-// Append appends the body.
+// Append appends the body of EXECUTE.
 func (e *Execute) Append(dst []byte, version uint8) []byte {
 	dst = appendString(dst, e.ID)
 	if version >= V5 {
@@ -58,7 +58,7 @@ func (e *Execute) Append(dst []byte, version uint8) []byte {
 	return e.Params.append(dst, version)
 }
 
-// append appends the parameters. A PageSize of 0 means NoPaging, so the zero Params are valid.
+// append appends the parameters. A PageSize of 0 means NoPaging, so the zero Params is valid.
 func (p *Params) append(dst []byte, version uint8) []byte {
 	dst = appendU16(dst, uint16(p.Consistency))
 	flags := p.Options.flags(version)
@@ -129,7 +129,7 @@ func appendFlags(dst []byte, version uint8, flags uint32) []byte {
 	return append(dst, byte(flags))
 }
 
-// appendBoundValues appends a count and [value]s, with names if the values have names.
+// appendBoundValues appends a count and the values as [value]. If the values have names, it also appends the names.
 func appendBoundValues(dst []byte, values, names [][]byte, unset []bool) []byte {
 	dst = appendU16(dst, uint16(len(values)))
 	for i, v := range values {
@@ -145,7 +145,7 @@ func appendBoundValues(dst []byte, values, names [][]byte, unset []bool) []byte 
 	return dst
 }
 
-// Append appends the body.
+// Append appends the body of BATCH.
 func (b *Batch) Append(dst []byte, version uint8) []byte {
 	dst = appendU16(append(dst, b.Kind), uint16(len(b.Statements)))
 	for i := range b.Statements {

@@ -12,7 +12,7 @@ import (
 
 // This file decodes responses for clients, tools, and tests.
 
-// SplitPrefix splits the trace ID, warnings, and custom payload off the front of the body of a response.
+// SplitPrefix splits the trace ID, the warnings, and the custom payload off the start of a response's body.
 func SplitPrefix(flags byte, body []byte) (p Prefix, rest []byte, err error) {
 	c := cursor{b: body}
 	if flags&FlagTracing != 0 {
@@ -27,7 +27,7 @@ func SplitPrefix(flags byte, body []byte) (p Prefix, rest []byte, err error) {
 	return p, c.b, c.err
 }
 
-// Error is a decoded ERROR. Fields that do not apply to the code are zero.
+// Error is a decoded ERROR. Fields that do not apply to the error code are zero.
 type Error struct {
 	Code    ErrorCode
 	Message string
@@ -43,7 +43,7 @@ type Error struct {
 	ID                           []byte // set for unprepared
 }
 
-// Error returns the code and the text.
+// Error returns the code and the text of the error.
 func (e *Error) Error() string { return fmt.Sprintf("0x%04X: %s", int32(e.Code), e.Message) }
 
 // DecodeError decodes the body of ERROR.
@@ -126,18 +126,18 @@ func DecodeAuthenticate(body []byte) (string, error) {
 // Result is a decoded RESULT. Its byte slices refer to the body.
 type Result struct {
 	Kind ResultKind
-	// Keyspace is set for ResultSetKeyspace, and Change is set for ResultSchemaChange.
+	// Keyspace is set for ResultSetKeyspace. Change is set for ResultSchemaChange.
 	Keyspace string
 	Change   SchemaChange
 
-	// ColumnCount, Columns (nil if omitted), ChangedID, PagingState, RowCount, and Cells are set for ResultRows.
+	// For ResultRows, ColumnCount, Columns (nil if omitted), ChangedID, PagingState, RowCount, and Cells are set.
 	// ColumnCount and Columns are also set for ResultPrepared.
 	ColumnCount int
 	Columns     []Column
 	ChangedID   []byte
 	PagingState []byte
 	RowCount    int
-	// Cells contains RowCount times ColumnCount [bytes].
+	// Cells contains RowCount times ColumnCount values in the encoding [bytes].
 	Cells []byte
 
 	// ID, ResultMetadataID, Bind, and PKIndexes are set for ResultPrepared.
@@ -146,7 +146,7 @@ type Result struct {
 	PKIndexes            []uint16
 }
 
-// DecodeResult decodes the body of RESULT, after its prefix.
+// DecodeResult decodes the body of RESULT after its prefix.
 func DecodeResult(body []byte, version uint8) (*Result, error) {
 	c := cursor{b: body}
 	r := &Result{Kind: ResultKind(c.i32())}
@@ -232,7 +232,7 @@ func (c *cursor) columns(flags int32, n int) []Column {
 // typeDepthMax is the maximum nesting depth of types that a client decodes.
 const typeDepthMax = 32
 
-// nativeKinds and classKinds are the inverse of nativeOptions.
+// nativeKinds and classKinds are the inverses of nativeOptions.
 var nativeKinds, classKinds = func() (map[uint16]cqltype.Kind, map[string]cqltype.Kind) {
 	ids, classes := map[uint16]cqltype.Kind{}, map[string]cqltype.Kind{marshal + "EmptyType": cqltype.Empty}
 	for k, o := range nativeOptions {
@@ -243,7 +243,7 @@ var nativeKinds, classKinds = func() (map[uint16]cqltype.Kind, map[string]cqltyp
 	return ids, classes
 }()
 
-// typ decodes the [option] of a type. The encoding does not show whether the type is frozen.
+// typ decodes the type in an [option]. The encoding does not show whether the type is frozen.
 func (c *cursor) typ(depth int) *cqltype.Type {
 	if depth > typeDepthMax {
 		c.fail(dberr.Protocolf("Types are nested too deeply"))
@@ -325,7 +325,7 @@ func DecodeEvent(body []byte) (*Event, error) {
 	return e, c.err
 }
 
-// NextCell splits the first value off cells. ok is false if cells is empty.
+// NextCell splits off the first value of cells. ok is false if cells is empty.
 func NextCell(cells []byte) (value, rest []byte, ok bool) {
 	c := cursor{b: cells}
 	value = c.bytes()

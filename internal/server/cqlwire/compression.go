@@ -12,7 +12,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Compression is the compression of bodies (versions 3 and 4) or of segments (version 5, LZ4 only).
+// Compression is the compression of bodies in versions 3 and 4, or of segments in version 5. Segments support only
+// LZ4.
 type Compression uint8
 
 // These are the compression algorithms.
@@ -22,16 +23,16 @@ const (
 	Snappy
 )
 
-// compressMin is the minimum size of a compressed body, in bytes. Compression is optional, and compressing a kilobyte
-// takes longer than all other work of the codec for that kilobyte.
+// compressMin is the minimum size of a compressed body, in bytes. Compression is optional. The compression of a
+// kilobyte takes longer than all other work of the codec for that kilobyte.
 const compressMin = 2 << 10
 
 var errDecompress error = &dberr.Protocol{Message: "Invalid message: the body cannot be decompressed"}
 
-// lz4s pools compressors, because each contains hash tables of 200 KB.
+// lz4s pools compressors, because each compressor contains hash tables of 200 KB.
 var lz4s = sync.Pool{New: func() any { return new(lz4.Compressor) }}
 
-// lz4Block appends the compressed src to dst. lz4Block returns dst unchanged if compression does not reduce the size.
+// lz4Block appends the compressed src to dst. If compression does not reduce the size, it returns dst unchanged.
 func lz4Block(dst, src []byte) (out []byte, ok bool) {
 	n := len(dst)
 	if bound := n + lz4.CompressBlockBound(len(src)); cap(dst) < bound {
@@ -46,8 +47,8 @@ func lz4Block(dst, src []byte) (out []byte, ok bool) {
 	return dst[:n+size], true
 }
 
-// compressBody appends the compressed form of a body of version 3 or 4 to dst, unless compression does not reduce the
-// size.
+// compressBody appends the compressed form of a version 3 or 4 body to dst. It does nothing if compression does not
+// reduce the size.
 func compressBody(dst, body []byte, c Compression) (out []byte, ok bool) {
 	n := len(dst)
 	switch c {
@@ -71,11 +72,11 @@ func compressBody(dst, body []byte, c Compression) (out []byte, ok bool) {
 	return dst, true
 }
 
-// DecompressedLen returns the uncompressed length that a compressed body of version 3 or 4 declares, in bytes.
-// DecompressedLen returns an error if the length exceeds limit or is impossible.
+// DecompressedLen returns the uncompressed length, in bytes, that a compressed body of version 3 or 4 declares. If the
+// length exceeds limit or is impossible, DecompressedLen returns an error.
 func DecompressedLen(body []byte, c Compression, limit int) (int, error) {
 	var size uint64
-	growth := uint64(255) // maximum expansion of a byte of an LZ4 block
+	growth := uint64(255) // one byte of an LZ4 block expands to at most this size
 	switch c {
 	case LZ4:
 		if len(body) < 4 {
@@ -100,8 +101,8 @@ func DecompressedLen(body []byte, c Compression, limit int) (int, error) {
 	return int(size), nil
 }
 
-// DecompressBody appends the uncompressed form of a body of version 3 or 4 to dst. If the length exceeds limit bytes,
-// it returns an error before it allocates memory.
+// DecompressBody appends the uncompressed form of a version 3 or 4 body to dst. If the length exceeds limit bytes, it
+// returns an error without allocating memory.
 func DecompressBody(dst, body []byte, c Compression, limit int) ([]byte, error) {
 	size, err := DecompressedLen(body, c, limit)
 	if err != nil {
@@ -141,7 +142,7 @@ func lz4Unblock(dst, src []byte, size int) ([]byte, error) {
 	return dst[:n+size], nil
 }
 
-// grow returns dst with a free capacity of at least size bytes.
+// grow returns dst with free capacity for at least size bytes.
 func grow(dst []byte, size int) []byte {
 	if cap(dst)-len(dst) < size {
 		dst = append(make([]byte, 0, len(dst)+size), dst...)
@@ -153,5 +154,5 @@ func tooBig(size uint64, limit int) error {
 	return dberr.Invalidf("Request is too big: length %d exceeds maximum allowed length %d.", size, limit)
 }
 
-// TooBig returns the error for a body of size bytes if the limit is limit bytes.
+// TooBig returns the error for a body of size bytes that exceeds the limit.
 func TooBig(size, limit int) error { return tooBig(uint64(size), limit) }

@@ -10,8 +10,8 @@ import (
 
 var errShort error = &dberr.Protocol{Message: "Invalid message: the body ends too early"}
 
-// cursor decodes primitives from the front of b. After the first failure, b is empty, err is set, and all methods
-// return zero values. A decoder therefore needs to check for errors only once.
+// cursor decodes primitives from the start of b. After the first failure, b is empty, err is set, and all methods
+// return zero values. Therefore, a decoder needs to check for errors only once.
 type cursor struct {
 	b   []byte
 	err error
@@ -64,8 +64,8 @@ func (c *cursor) i64() int64 {
 	return v
 }
 
-// take returns the next n bytes. The capacity of the result is limited, so that an append cannot overwrite the
-// following bytes.
+// take returns the next n bytes. The capacity of the result is limited, so an append cannot overwrite the bytes that
+// follow.
 func (c *cursor) take(n int) []byte {
 	if n < 0 || n > len(c.b) {
 		c.fail(errShort)
@@ -87,7 +87,7 @@ func (c *cursor) str() []byte { return c.take(int(c.u16())) }
 // longStr decodes a [long string].
 func (c *cursor) longStr() []byte { return c.take(int(c.i32())) }
 
-// bytes decodes [bytes]. A negative length results in nil.
+// bytes decodes [bytes]. Unset values exist in version 4 and later.
 func (c *cursor) bytes() []byte {
 	n := c.i32()
 	if n < 0 {
@@ -96,8 +96,8 @@ func (c *cursor) bytes() []byte {
 	return c.take(int(n))
 }
 
-// count decodes a [short] number of items of at least size bytes each. count fails if the input cannot contain that
-// many items.
+// count decodes the number of items, which is a [short]. Each item has at least size bytes. count fails if the input
+// is too short for the items.
 func (c *cursor) count(size int) int {
 	n := int(c.u16())
 	if n*size > len(c.b) {
@@ -134,8 +134,8 @@ func (c *cursor) boundValue(version uint8) (v []byte, unset bool) {
 	}
 }
 
-// boundValues decodes n values and appends them to values. boundValues decodes names if names is not nil. If any value
-// is unset, it appends n marks to unset. Otherwise, it appends no marks.
+// boundValues decodes n values and appends them to values. If names is not nil, it also decodes names. If any value is
+// unset, it appends n flags to unset. Otherwise, it appends no flags.
 func (c *cursor) boundValues(version uint8, n int, values [][]byte, names *[][]byte, unset []bool) ([][]byte, []bool) {
 	base := len(unset)
 	for i := range n {

@@ -34,8 +34,8 @@ const (
 	CodeUnprepared      ErrorCode = 0x2500
 )
 
-// AppendError appends the body of ERROR for err. It is the only place where errors become codes. An error that is not
-// defined in package dberr becomes a server error with its text.
+// AppendError appends the body of ERROR for err. No other code maps errors to codes. An error that is not defined in
+// package dberr becomes a server error with its text.
 func AppendError(dst []byte, version uint8, err error) []byte {
 	if dst, ok := appendPlainError(dst, err); ok {
 		return dst
@@ -110,14 +110,14 @@ func appendPlainError(dst []byte, err error) ([]byte, bool) {
 		default:
 			continue
 		}
-		// The client receives the text of the dberr error. The texts of wrapping errors are intended for logs.
+		// The client receives the text of the dberr error. The texts of wrapping errors are for logs.
 		return appendErrorHead(dst, code, e), true
 	}
 	return dst, false
 }
 
-// AppendUnprepared appends the body of ERROR for a prepared statement ID whose length is not 16 bytes, which this
-// server cannot have issued.
+// AppendUnprepared appends the body of ERROR for a prepared statement ID whose length is not 16 bytes. This server
+// cannot have issued such an ID.
 func AppendUnprepared(dst []byte, id []byte) []byte {
 	var e dberr.Unprepared
 	copy(e.ID[:], id)
@@ -136,15 +136,15 @@ func appendWriteTimeout(dst []byte, version uint8, e *dberr.WriteTimeout) []byte
 	dst = appendResponses(appendErrorHead(dst, CodeWriteTimeout, e), e.Level, e.Received, e.BlockFor)
 	dst = appendString(dst, e.WriteType)
 	if version >= V5 && e.WriteType == "CAS" {
-		dst = appendU16(dst, 0) // the number of contentions is 0, because conditional writes queue at the leader
+		dst = appendU16(dst, 0) // conditional writes queue at the leader, so the number of contentions is 0
 	}
 	return dst
 }
 
 // appendFailures appends the failures of an operation. In version 3, which reports timeouts instead, it appends
 // nothing. In version 4, it appends the number of failures. In version 5, it appends the reason for each address. The
-// addresses are not known at this point. appendFailures therefore encodes them as 0.0.0.0, 0.0.0.1, and so on, with
-// reason 0 (unknown), which keeps the count correct.
+// addresses are unknown here, so appendFailures encodes them as 0.0.0.0, 0.0.0.1, and so on. The reason is 0
+// (unknown). The count of failures is therefore correct.
 func appendFailures(dst []byte, version uint8, n int) []byte {
 	if version < V4 {
 		return dst

@@ -4,14 +4,14 @@ package cqlwire
 
 import "net/netip"
 
-// These are the event types of REGISTER.
+// These are the event types that REGISTER accepts.
 const (
 	TopologyChange    = "TOPOLOGY_CHANGE"
 	StatusChange      = "STATUS_CHANGE"
 	SchemaChangeEvent = "SCHEMA_CHANGE"
 )
 
-// EventStream is the stream of events.
+// EventStream is the stream number of events.
 const EventStream = -1
 
 // AppendSchemaEvent appends the body of an EVENT for a schema change.
@@ -19,8 +19,8 @@ func AppendSchemaEvent(dst []byte, version uint8, c *SchemaChange) []byte {
 	return appendSchemaChange(appendString(dst, SchemaChangeEvent), version, c)
 }
 
-// AppendNodeEvent appends the body of an EVENT for a node. kind is TopologyChange with NEW_NODE or REMOVED_NODE, or
-// StatusChange with UP or DOWN.
+// AppendNodeEvent appends the body of an EVENT for a node. kind is TopologyChange or StatusChange. change is NEW_NODE
+// or REMOVED_NODE for TopologyChange, and UP or DOWN for StatusChange.
 func AppendNodeEvent(dst []byte, kind, change string, node netip.AddrPort) []byte {
 	dst = appendString(dst, kind)
 	dst = appendString(dst, change)

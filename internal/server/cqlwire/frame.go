@@ -19,13 +19,13 @@ const (
 	VersionMax = V5
 )
 
-// Versions is the list of versions for SUPPORTED.
+// Versions lists the protocol versions in the form that SUPPORTED contains.
 var Versions = []string{"3/v3", "4/v4", "5/v5"}
 
 // HeaderSize is the length of the header of an envelope, in bytes.
 const HeaderSize = 9
 
-// FrameSizeMax is the default and maximum limit of a body in bytes, as in Cassandra.
+// FrameSizeMax is the default and the maximum of the body limit in bytes, as in Cassandra.
 const FrameSizeMax = 256 << 20
 
 // Opcode is the type of a message.
@@ -58,7 +58,7 @@ var opcodeNames = map[Opcode]string{
 	OpAuthResponse: "AUTH_RESPONSE", OpAuthSuccess: "AUTH_SUCCESS",
 }
 
-// String returns the name that Cassandra uses in messages.
+// String returns Cassandra's name of the opcode in messages.
 func (o Opcode) String() string {
 	if s, ok := opcodeNames[o]; ok {
 		return s
@@ -77,17 +77,17 @@ const (
 
 // Header is the header of an envelope.
 type Header struct {
-	// Version does not include the direction bit, which is Response.
+	// Version does not include the direction bit, which is in Response.
 	Version  uint8
 	Response bool
 	Flags    byte
 	Stream   int16
 	Opcode   Opcode
-	// Length is the length of the body in bytes. Negative values are not changed.
+	// Length is the length of the body in bytes. Negative values are preserved.
 	Length int32
 }
 
-// ParseHeader decodes a header without validating it. b must contain at least HeaderSize bytes.
+// ParseHeader decodes a header but does not validate it. b must contain at least HeaderSize bytes.
 func ParseHeader(b []byte) Header {
 	_ = b[HeaderSize-1]
 	return Header{
@@ -110,9 +110,9 @@ func AppendHeader(dst []byte, h Header) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(h.Length))
 }
 
-// BadVersion returns the error for an unsupported protocol version. Drivers match parts of the text, so the text is the
-// same as in Cassandra. It mentions the beta of version 6, although Cassandra and Ilion reject that version without the
-// beta flag.
+// BadVersion returns the error for an unsupported protocol version. The text is the same as in Cassandra, because
+// drivers match parts of the text. The text mentions the beta of version 6, although Cassandra and Ilion reject that
+// version without the beta flag.
 func BadVersion(version uint8) error {
 	return dberr.Protocolf("Invalid or unsupported protocol version (%d); supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)",
 		version)

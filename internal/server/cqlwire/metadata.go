@@ -18,16 +18,16 @@ const (
 	metaChanged    = 8
 )
 
-// ColumnsBlock is the encoded description of columns for a class of versions (see BlockSlot). It is the part of the
-// metadata between the paging state and the rows. The block is encoded once per prepared statement.
+// ColumnsBlock is the encoded description of columns for a class of versions (see BlockSlot). In the metadata, the
+// block is between the paging state and the rows. It is encoded only once per prepared statement.
 type ColumnsBlock []byte
 
 // BlockSlot returns the number of the class of versions that share a ColumnsBlock. The number is 0 for version 3, 1 for
 // version 4, and 2 for version 5.
 func BlockSlot(version uint8) int { return int(version) - VersionMin }
 
-// AppendColumnsBlock appends the block for columns. Its first byte is the flag of the global table specification. The
-// remaining bytes are sent unchanged.
+// AppendColumnsBlock appends the block for the given columns. The first byte of the block is the flag of the global
+// table specification. The remaining bytes are sent unchanged.
 func AppendColumnsBlock(dst []byte, version uint8, columns []Column) ColumnsBlock {
 	global := sameTable(columns)
 	if !global {
@@ -60,7 +60,7 @@ func sameTable(columns []Column) bool {
 
 const marshal = "org.apache.cassandra.db.marshal."
 
-// nativeOption describes the encoding of a native type. From the version since on, the type has an ID. In earlier
+// nativeOption describes the encoding of a native type. In the version since and later, the type has an ID. In earlier
 // versions, it is encoded as the class of a custom type.
 type nativeOption struct {
 	id    uint16

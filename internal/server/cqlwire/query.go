@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// These are the flags of query parameters. The flags are a byte in versions 3 and 4, and an int only in version 5.
+// These are the flags of query parameters. The flags are an int in version 5 and a byte in versions 3 and 4.
 const (
 	flagValues       = 0x01
 	flagSkipMetadata = 0x02
@@ -30,12 +30,13 @@ type Options struct {
 	// Serial is dberr.Serial unless HasSerial is set.
 	Serial    dberr.Consistency
 	HasSerial bool
-	// Timestamp is in microseconds. Timestamp is valid if HasTimestamp is set.
+	// Timestamp is the timestamp of the request in microseconds. Timestamp is valid if HasTimestamp is set.
 	Timestamp    int64
 	HasTimestamp bool
-	// Keyspace is nil if not specified (version 5).
+	// Keyspace is nil if it is not specified. It exists only in version 5.
 	Keyspace []byte
-	// Now is in seconds. Now is valid if HasNow is set (version 5).
+	// Now is the current time of the client in seconds. Now is valid if HasNow is set, which is possible only in
+	// version 5.
 	Now    int32
 	HasNow bool
 }
@@ -44,14 +45,14 @@ type Options struct {
 type Params struct {
 	Options
 	SkipMetadata bool
-	// PageSize is NoPaging if not specified.
+	// PageSize is NoPaging if it is not specified.
 	PageSize    int32
 	PagingState []byte
-	// Values are the bound values. A nil value is null or unset.
+	// Values holds the bound values. A nil value is null or unset.
 	Values [][]byte
-	// Unset is empty if no value is unset. Otherwise, it has the length of Values.
+	// Unset is empty if no value is unset. Otherwise, it has the same length as Values.
 	Unset []bool
-	// Names is empty if the values have no names. Otherwise, it has the length of Values.
+	// Names is empty if the values have no names. Otherwise, it has the same length as Values.
 	Names [][]byte
 }
 
@@ -80,7 +81,7 @@ func (q *Query) Decode(body []byte, version uint8) error {
 // Prepare is the body of PREPARE.
 type Prepare struct {
 	Text []byte
-	// Keyspace is nil if not specified (version 5).
+	// Keyspace is nil if it is not specified. It exists only in version 5.
 	Keyspace []byte
 }
 
@@ -97,7 +98,7 @@ func (p *Prepare) Decode(body []byte, version uint8) error {
 // Execute is the body of EXECUTE. Decode reuses the slices of an Execute.
 type Execute struct {
 	ID []byte
-	// ResultMetadataID identifies the columns that the client has cached (version 5).
+	// ResultMetadataID identifies the columns that the client has cached. It exists only in version 5.
 	ResultMetadataID []byte
 	Params
 }
@@ -139,7 +140,7 @@ func (p *Params) decode(c *cursor, version uint8) {
 	p.Options.decode(c, flags, version)
 }
 
-// decode decodes the options after flags. The consistency level has already been decoded.
+// decode decodes the options that follow flags. The consistency level has already been decoded.
 func (o *Options) decode(c *cursor, flags uint32, version uint8) {
 	if flags&flagSerial != 0 {
 		o.Serial, o.HasSerial = c.consistency(), true

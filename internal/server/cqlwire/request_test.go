@@ -29,7 +29,8 @@ func unhex(t testing.TB, s string) []byte {
 func TestRequestLayout(t *testing.T) {
 	t.Run("query v4", func(t *testing.T) {
 		var q Query
-		// text "S"; LOCAL_QUORUM; values|page|serial|timestamp; [1 value 0x2a]; page 100; LOCAL_SERIAL; timestamp 7
+		// The body consists of text "S"; LOCAL_QUORUM; values|page|serial|timestamp; [1 value 0x2a]; page 100;
+		// LOCAL_SERIAL; timestamp 7.
 		body := unhex(t, "00000001 53 0006 35 0001 00000001 2a 00000064 0009 0000000000000007")
 		if err := q.Decode(body, V4); err != nil {
 			t.Fatal(err)
@@ -45,8 +46,8 @@ func TestRequestLayout(t *testing.T) {
 	})
 	t.Run("execute v5", func(t *testing.T) {
 		var e Execute
-		// id 0102; metadata id 03; ONE; values|skip|paging state|names|keyspace|now; a=null, b=unset, c=""; state ff;
-		// ks "k"; now 9
+		// The body consists of id 0102; metadata id 03; ONE; values|skip|paging state|names|keyspace|now; a=null,
+		// b=unset, c=""; state ff; ks "k"; now 9.
 		body := unhex(t, "0002 0102 0001 03 0001 000001cb 0003 0001 61 ffffffff 0001 62 fffffffe 0001 63 00000000 "+
 			"00000001 ff 0001 6b 00000009")
 		if err := e.Decode(body, V5); err != nil {
@@ -65,7 +66,7 @@ func TestRequestLayout(t *testing.T) {
 	})
 	t.Run("batch v4", func(t *testing.T) {
 		var b Batch
-		// unlogged, 2: text "I" with 1 value; prepared 0a without values; QUORUM; timestamp 5
+		// The body consists of unlogged, 2: text "I" with 1 value; prepared 0a without values; QUORUM; timestamp 5.
 		body := unhex(t, "01 0002 00 00000001 49 0001 00000002 beef 01 0001 0a 0000 0004 20 0000000000000005")
 		if err := b.Decode(body, V4); err != nil {
 			t.Fatal(err)
@@ -106,8 +107,8 @@ func TestRequestLayout(t *testing.T) {
 	})
 }
 
-// TestRequestRefused checks that malformed requests are rejected. The error must be Cassandra's error if Cassandra has
-// a specific text.
+// TestRequestRefused checks that malformed requests are rejected. If Cassandra has a specific text for the error, the
+// error must have this text.
 func TestRequestRefused(t *testing.T) {
 	for _, tc := range []struct{ name, body, want string }{
 		{"short", "0000000a 53", "ends too early"},
@@ -193,8 +194,8 @@ func drawParams(t *rapid.T, version uint8) Params {
 	return p
 }
 
-// TestRequestRoundTrip checks that the server decodes the requests of a client to equal requests, even into structs
-// that have been used before.
+// TestRequestRoundTrip checks that the server decodes a client's requests to equal requests. The test also decodes
+// into structs that have been used before.
 func TestRequestRoundTrip(t *testing.T) {
 	var q Query
 	var e Execute
@@ -232,7 +233,7 @@ func TestRequestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestViewsAreCut checks that an append to a slice of a decoded request does not overwrite the bytes after it in the
+// TestViewsAreCut checks that an append to a slice of a decoded request does not overwrite the following bytes in the
 // read buffer.
 func TestViewsAreCut(t *testing.T) {
 	var q Query
@@ -268,7 +269,7 @@ func FuzzRequest(f *testing.F) {
 		case OpQuery:
 			var q Query
 			if err = q.Decode(body, version); err == nil {
-				// A decoded request can be encoded again without changing its meaning.
+				// A decoded request can be encoded again without a change of its meaning.
 				var again Query
 				if err := again.Decode(q.Append(nil, version), version); err != nil {
 					t.Fatal(err)

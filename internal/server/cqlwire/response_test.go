@@ -35,8 +35,8 @@ func allTypes() []Column {
 	return l
 }
 
-// TestResultRoundTrip checks that the client decodes results unchanged, in every version, with columns of one table
-// and of several tables.
+// TestResultRoundTrip checks that the client decodes results unchanged in every version. The results have columns of
+// one table and of several tables.
 func TestResultRoundTrip(t *testing.T) {
 	for version := uint8(V3); version <= V5; version++ {
 		for _, mixed := range []bool{false, true} {
@@ -111,13 +111,12 @@ func TestRowsLayout(t *testing.T) {
 	}
 }
 
-// TestErrors checks that every dberr error has the correct code and fields in every version, even if it has been
-// wrapped.
+// TestErrors checks that every dberr error has the correct code and fields in every version. The error may be wrapped.
 func TestErrors(t *testing.T) {
 	id := [16]byte{1, 2, 3}
 	for _, tc := range []struct {
 		err  error
-		want Error // error in version 4; Message is set below
+		want Error // error in version 4; Message is set later
 		v3   ErrorCode
 	}{
 		{&dberr.Server{Message: "m"}, Error{Code: CodeServer}, CodeServer},

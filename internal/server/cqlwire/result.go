@@ -17,25 +17,25 @@ const (
 // AppendVoid appends the body of a RESULT without content.
 func AppendVoid(dst []byte) []byte { return appendI32(dst, int32(ResultVoid)) }
 
-// AppendSetKeyspace appends the body of the RESULT of USE.
+// AppendSetKeyspace appends the body of the RESULT for USE.
 func AppendSetKeyspace(dst []byte, keyspace string) []byte {
 	return appendString(appendI32(dst, int32(ResultSetKeyspace)), keyspace)
 }
 
 // RowsHeader is the part of a RESULT before its rows.
 type RowsHeader struct {
-	// Columns is the number of columns, and Rows is the number of rows.
+	// Columns is the number of columns. Rows is the number of rows.
 	Columns, Rows int
-	// Block describes the columns. If it is nil, the description is omitted.
+	// Block describes the columns. If Block is nil, the description is omitted.
 	Block ColumnsBlock
-	// ChangedID is nil, or the new ID of columns that differ from the client's cached columns (version 5). If it is not
-	// nil, Block must not be nil.
+	// ChangedID is the new ID of columns that differ from the columns that the client has cached (version 5). It is
+	// nil if the columns do not differ. If ChangedID is not nil, Block must not be nil.
 	ChangedID []byte
 	// PagingState is nil on the last page.
 	PagingState []byte
 }
 
-// AppendRows appends the body of a RESULT with rows. cells contains Rows times Columns [bytes].
+// AppendRows appends the body of a RESULT with rows. cells contains Rows times Columns values in the encoding [bytes].
 func AppendRows(dst []byte, h *RowsHeader, cells []byte) []byte {
 	flags := int32(0)
 	if h.Block == nil {
@@ -68,10 +68,10 @@ func AppendRows(dst []byte, h *RowsHeader, cells []byte) []byte {
 // PreparedHeader is the content of the RESULT of PREPARE.
 type PreparedHeader struct {
 	ID []byte
-	// ResultMetadataID identifies the columns of the rows (version 5).
+	// ResultMetadataID identifies the columns of the rows. It exists only in version 5.
 	ResultMetadataID []byte
 	Bind             []Column
-	// PKIndexes are the positions in Bind of the components of the partition key (version 4 and later).
+	// PKIndexes lists the positions in Bind of the partition key components. It exists in version 4 and later.
 	PKIndexes []uint16
 	// Result describes the rows if the columns of the result are known in advance.
 	Result []Column
@@ -110,16 +110,16 @@ func AppendPrepared(dst []byte, version uint8, p *PreparedHeader) []byte {
 
 // SchemaChange is the content of the RESULT of a DDL statement and of the corresponding EVENT.
 type SchemaChange struct {
-	Change   string // is CREATED, UPDATED, or DROPPED
-	Target   string // is KEYSPACE, TABLE, TYPE, FUNCTION, or AGGREGATE
+	Change   string // CREATED, UPDATED, or DROPPED
+	Target   string // KEYSPACE, TABLE, TYPE, FUNCTION, or AGGREGATE
 	Keyspace string
-	// Name is the name of the changed object in the keyspace. Name is empty if Target is KEYSPACE.
+	// Name is the name of the changed object in its keyspace. Name is empty if Target is KEYSPACE.
 	Name string
-	// Args are the argument types of a function or aggregate.
+	// Args lists the argument types of a function or aggregate.
 	Args []string
 }
 
-// AppendSchemaChangeResult appends the body of the RESULT of a DDL statement.
+// AppendSchemaChangeResult appends the body of the RESULT for a DDL statement.
 func AppendSchemaChangeResult(dst []byte, version uint8, c *SchemaChange) []byte {
 	return appendSchemaChange(appendI32(dst, int32(ResultSchemaChange)), version, c)
 }
@@ -128,7 +128,7 @@ func appendSchemaChange(dst []byte, version uint8, c *SchemaChange) []byte {
 	dst = appendString(dst, c.Change)
 	function := c.Target == "FUNCTION" || c.Target == "AGGREGATE"
 	if function && version < V4 {
-		// Version 3 does not support this target. Like Cassandra, report a change of the keyspace instead.
+		// Version 3 does not support this target. Report a change of the keyspace instead, as Cassandra does.
 		dst = appendString(dst[:len(dst)-len(c.Change)-2], "UPDATED")
 		dst = appendString(dst, "KEYSPACE")
 		return appendString(dst, c.Keyspace)
@@ -144,11 +144,11 @@ func appendSchemaChange(dst []byte, version uint8, c *SchemaChange) []byte {
 	return dst
 }
 
-// Prefix is the optional part of a response before the message.
+// Prefix is the optional part of a response that precedes the message.
 type Prefix struct {
 	TraceID  [16]byte
 	HasTrace bool
-	// Warnings and Payload exist from version 4 on, and are omitted in version 3.
+	// Warnings and Payload exist in version 4 and later. In version 3, they are omitted.
 	Warnings []string
 	Payload  []PayloadEntry
 }

@@ -14,10 +14,10 @@ import (
 //	uncompressed  17 bits length | 1 bit self-contained | 6 bits 0                                         | CRC24 | payload | CRC32
 //	LZ4           17 bits length as sent | 17 bits uncompressed length | 1 bit self-contained | 5 bits 0   | CRC24 | payload | CRC32
 //
-// In the LZ4 form, an uncompressed length of 0 means that the payload is not compressed. The specification assigns this
-// meaning to the other length field, but Cassandra and its drivers behave as described here.
+// If the uncompressed length in the LZ4 form is 0, the payload is not compressed. According to the specification, the
+// other length field has this meaning. However, Cassandra and its drivers behave as described here.
 const (
-	// SegmentPayloadMax is the maximum size of a payload before and after compression, in bytes.
+	// SegmentPayloadMax is the maximum size of a payload, in bytes. It applies before and after compression.
 	SegmentPayloadMax = 1<<17 - 1
 
 	segmentHeaderPlain = 6
@@ -51,7 +51,7 @@ var crc24Table = func() (t [256]uint32) {
 	return t
 }()
 
-// crc24 returns the checksum of the n low bytes of v, starting with the lowest byte.
+// crc24 returns the checksum of the n low bytes of v. It starts with the lowest byte.
 func crc24(v uint64, n int) uint32 {
 	c := uint32(crc24Init)
 	for range n {
@@ -61,15 +61,16 @@ func crc24(v uint64, n int) uint32 {
 	return c
 }
 
-// crc32Init is the state after the four bytes that Cassandra processes first. As a result, the checksum of a sequence
-// of zeros is not zero.
+// crc32Init is the state of the checksum after the four bytes that Cassandra processes first. As a result, the
+// checksum of a sequence of zeros is not zero.
 var crc32Init = crc32.ChecksumIEEE([]byte{0xFA, 0x2D, 0x55, 0xCA})
 
 func segmentCRC32(payload []byte) uint32 { return crc32.Update(crc32Init, crc32.IEEETable, payload) }
 
 // Segment is a decoded segment.
 type Segment struct {
-	// Payload is the payload as sent. It is compressed if UncompressedLen > 0.
+	// Payload is the payload in the form in which it is sent. If UncompressedLen is greater than 0, Payload is
+	// compressed.
 	Payload         []byte
 	UncompressedLen int
 	// SelfContained is true if the payload contains only complete envelopes, and false if it is part of a single
@@ -77,8 +78,8 @@ type Segment struct {
 	SelfContained bool
 }
 
-// NextSegment decodes the segment at the front of b. size is the size of the segment. If b does not contain the
-// complete segment, size is the minimum required size and ok is false. After an error, the stream can no longer be
+// NextSegment decodes the segment at the start of b. size is the size of the segment. If b does not contain the
+// complete segment, size is the minimum required size, and ok is false. After an error, the stream can no longer be
 // decoded.
 func NextSegment(b []byte, lz4 bool) (s Segment, size int, ok bool, err error) {
 	head := segmentHeaderPlain
@@ -116,8 +117,8 @@ func NextSegment(b []byte, lz4 bool) (s Segment, size int, ok bool, err error) {
 	return s, size, true, nil
 }
 
-// putSegmentHeader writes the header of a segment with a payload of length bytes as sent. uncompressed is used only for
-// LZ4.
+// putSegmentHeader writes the header of a segment. length is the length of the payload as sent. uncompressed is
+// used only for LZ4.
 func putSegmentHeader(b []byte, lz4 bool, length, uncompressed int, selfContained bool) {
 	self := uint64(0)
 	if selfContained {

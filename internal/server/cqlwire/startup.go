@@ -8,7 +8,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// Startup holds the options of STARTUP by name, including unknown options.
+// Startup maps the names of STARTUP options to their values. It includes unknown options.
 type Startup map[string]string
 
 // These are the options of STARTUP that the server uses.
@@ -36,7 +36,8 @@ func DecodeStartup(body []byte) (Startup, error) {
 	return s, c.err
 }
 
-// DecodeRegister decodes the body of REGISTER, which contains event types. DecodeRegister does not validate them.
+// DecodeRegister decodes the body of REGISTER, which contains event types. DecodeRegister does not validate the event
+// types.
 func DecodeRegister(body []byte) ([]string, error) {
 	c := cursor{b: body}
 	l := c.stringList()
@@ -66,8 +67,8 @@ func DecodePlain(token []byte) (user, password string, err error) {
 	return string(parts[len(parts)-2]), string(parts[len(parts)-1]), nil
 }
 
-// SplitPayload splits the custom payload off the front of the body of a request (FlagPayload) and appends its entries
-// to dst.
+// SplitPayload splits the custom payload off the start of a request's body (FlagPayload) and appends its entries to
+// dst.
 func SplitPayload(dst []PayloadEntry, body []byte) (entries []PayloadEntry, rest []byte, err error) {
 	c := cursor{b: body}
 	for range c.count(6) {
@@ -80,8 +81,8 @@ func SplitPayload(dst []PayloadEntry, body []byte) (entries []PayloadEntry, rest
 // PayloadEntry is an entry of a custom payload.
 type PayloadEntry struct{ Key, Value []byte }
 
-// PasswordAuthenticator is the class in AUTHENTICATE. Some drivers accept only certain classes. All drivers accept
-// this class.
+// PasswordAuthenticator is the class that AUTHENTICATE contains. Some drivers accept only certain classes. All drivers
+// accept this class.
 const PasswordAuthenticator = "org.apache.cassandra.auth.PasswordAuthenticator"
 
 // AppendAuthenticate appends the body of AUTHENTICATE.
@@ -96,7 +97,7 @@ type Option struct {
 	Values []string
 }
 
-// AppendSupported appends the body of SUPPORTED, with the options in the given order.
+// AppendSupported appends the body of SUPPORTED. The options are in the given order.
 func AppendSupported(dst []byte, options []Option) []byte {
 	dst = appendU16(dst, uint16(len(options)))
 	for _, o := range options {

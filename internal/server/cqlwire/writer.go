@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// Writer encodes envelopes into a buffer. For each envelope, the caller calls Begin, appends the body to Buf, and calls
-// End. After Finish, Buf can be sent. In version 5, Writer packs as many envelopes as possible into each segment, in
-// place. The zero Writer writes unframed, uncompressed envelopes.
+// Writer encodes envelopes into a buffer. For each envelope, the caller calls Begin, appends the body to Buf, and
+// calls End. After Finish, Buf can be sent. In version 5, Writer packs as many envelopes as possible into each
+// segment. It does so in place. The zero Writer writes unframed, uncompressed envelopes.
 type Writer struct {
-	// Buf is the output. The caller appends bodies to it, and takes or replaces it after Finish.
+	// Buf holds the output. The caller appends bodies to Buf, and takes or replaces Buf after Finish.
 	Buf []byte
 
 	compression Compression
@@ -23,8 +23,8 @@ type Writer struct {
 	envelope int // offset of the header of the current envelope
 }
 
-// SetFraming changes the format of all later envelopes. segments is true for version 5 after the handshake. No segment
-// may be open.
+// SetFraming changes the format of all later envelopes. segments must be true for version 5 after the handshake. No
+// segment may be open.
 func (w *Writer) SetFraming(segments bool, c Compression) { w.segments, w.compression = segments, c }
 
 func (w *Writer) segmentHeader() int {
@@ -58,15 +58,15 @@ func (w *Writer) End() {
 	}
 }
 
-// Finish ends the open segment, if any. Buf can then be sent.
+// Finish ends the open segment, if a segment is open. Buf can then be sent.
 func (w *Writer) Finish() {
 	if w.open {
 		w.closeSegment(true)
 	}
 }
 
-// compress replaces the body of the current envelope with its compressed form if that is smaller, and returns the
-// resulting body.
+// compress replaces the body of the current envelope with its compressed form if the compressed form is smaller. It
+// returns the resulting body.
 func (w *Writer) compress(body []byte) []byte {
 	s := getScratch()
 	defer putScratch(s)
@@ -85,7 +85,7 @@ func (w *Writer) openSegment() {
 	w.Buf = append(w.Buf, head[:w.segmentHeader()]...)
 }
 
-// closeSegment ends the open segment. Its payload is all data after its header.
+// closeSegment ends the open segment. The payload of the segment is all data after the segment's header.
 func (w *Writer) closeSegment(selfContained bool) {
 	w.open = false
 	head := w.segmentHeader()
@@ -109,7 +109,8 @@ func (w *Writer) closeSegment(selfContained bool) {
 	w.Buf = binary.LittleEndian.AppendUint32(w.Buf, segmentCRC32(w.Buf[start:start+length]))
 }
 
-// spill moves the current envelope to one or more new segments, because it does not fit into the open segment.
+// spill moves the current envelope to one or more new segments, because the envelope does not fit into the open
+// segment.
 func (w *Writer) spill() {
 	s := getScratch()
 	defer putScratch(s)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// read decodes output like a client and calls f for each envelope.
+// read decodes output as a client does, and calls f for each envelope.
 func read(b []byte, segments bool, c Compression, f func(h Header, body []byte) error) error {
 	var a Assembler
 	each := func(b []byte) error {
@@ -68,8 +68,8 @@ func read(b []byte, segments bool, c Compression, f func(h Header, body []byte) 
 	return nil
 }
 
-// TestWriterRoundTrip checks that envelopes of all sizes are decoded unchanged with every framing, whether or not they
-// fit into a segment.
+// TestWriterRoundTrip checks that envelopes of all sizes are decoded unchanged with every framing. The envelopes may
+// or may not fit into a segment.
 func TestWriterRoundTrip(t *testing.T) {
 	for _, tc := range []struct {
 		segments bool
@@ -85,7 +85,7 @@ func TestWriterRoundTrip(t *testing.T) {
 				}
 				var bodies [][]byte
 				var w Writer
-				w.Buf = append(w.Buf, 0) // the output does not start at offset 0, so a segment must record its start
+				w.Buf = append(w.Buf, 0) // output does not start at offset 0
 				w.SetFraming(tc.segments, tc.c)
 				for i, n := range sizes {
 					body := make([]byte, n)
@@ -150,8 +150,8 @@ func TestWriterPacksSegments(t *testing.T) {
 	}
 }
 
-// TestSegmentChecksums checks that the CRC24 table has the same result as the bitwise definition. It also compares one
-// segment byte by byte with a known correct segment.
+// TestSegmentChecksums checks that the CRC24 table and the bitwise definition have the same result. It also compares
+// one segment byte by byte with a known correct segment.
 func TestSegmentChecksums(t *testing.T) {
 	bitwise := func(v uint64, n int) uint32 {
 		c := uint32(crc24Init)
@@ -195,7 +195,7 @@ func TestSegmentChecksums(t *testing.T) {
 	}
 }
 
-// TestDecompressLies checks that input that falsely declares a huge size does not make a decoder allocate memory.
+// TestDecompressLies checks input that falsely declares a huge size. A decoder must not allocate memory for this size.
 func TestDecompressLies(t *testing.T) {
 	for _, tc := range []struct {
 		c    Compression

@@ -23,19 +23,19 @@ var errHeadSize = &httpwire.Malformed{Status: http.StatusRequestHeaderFieldsTooL
 
 // framing tracks the requests of a connection. The zero value expects the first request.
 type framing struct {
-	in []byte // received data that has not been passed on
-	// checked is the number of bytes of in that may be passed on. looked is the number of the following bytes that
-	// have been searched for the end of a head.
+	in []byte // received data that has not been passed to the reader
+	// checked is the number of bytes in the buffer in that may be passed to the reader. looked is the number of the
+	// bytes after checked that have been searched for the end of a head.
 	checked, looked int
 	// left is the number of missing bytes of a body, or httpwire.Chunks. chunks is the state of a chunked body.
 	left   int64
 	chunks httpwire.Body
-	// blank means that the line break that some clients send after a body has been dropped.
+	// blank means that a line break after a body has been dropped. Some clients send such a line break.
 	blank bool
 	err   error
 }
 
-// read returns checked data. If no checked data is available, it reads more data.
+// read returns checked data. If no checked data is available, read reads more data.
 func (f *framing) read(from io.Reader, p []byte) (int, error) {
 	for f.checked == 0 {
 		if f.err != nil {
@@ -48,7 +48,7 @@ func (f *framing) read(from io.Reader, p []byte) (int, error) {
 		if n > 0 {
 			f.err = f.check()
 		} else if err != nil {
-			return 0, err // if the deadline is extended, reading continues
+			return 0, err // the caller may extend the deadline and read again
 		}
 	}
 	n := copy(p, f.in[:f.checked])
@@ -59,7 +59,7 @@ func (f *framing) read(from io.Reader, p []byte) (int, error) {
 	return n, nil
 }
 
-// check checks the received data. check returns a *httpwire.Malformed that describes the data after the checked bytes.
+// check checks the received data. It returns a *httpwire.Malformed if the data after the checked bytes is malformed.
 func (f *framing) check() error {
 	for f.checked < len(f.in) {
 		rest := f.in[f.checked:]
@@ -86,7 +86,7 @@ func (f *framing) check() error {
 	return nil
 }
 
-// head searches for the end of a head. more is true if the end has not arrived.
+// head searches for the end of a head. more is true if more data is needed.
 func (f *framing) head(rest []byte) (more bool, err error) {
 	if !f.blank && f.looked == 0 && len(rest) > 1 && rest[0] == '\r' && rest[1] == '\n' {
 		f.in, f.blank = append(f.in[:f.checked], rest[2:]...), true

@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve runs a server that responds with the method, the path, and the length of the body, and returns its address.
-// Requests for /wait receive their response when release is closed.
+// serve runs a server and returns its address. The server responds with the method, the path, and the length of the
+// body. Requests for /wait receive their response when release is closed.
 func serve(t *testing.T, o Options) (address string, release chan struct{}) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
@@ -61,14 +61,14 @@ func dial(t *testing.T, address string) net.Conn {
 	return c
 }
 
-// TestFraming checks that a request that a proxy could frame differently is rejected (HG1). The server must not
-// interpret the bytes after such a request as another request. Other requests must be served in order.
+// TestFraming checks that a request that a proxy could frame differently is rejected (HG1). The server must not treat
+// the bytes after such a request as another request. Other requests must be served in order.
 func TestFraming(t *testing.T) {
 	address, _ := serve(t, Options{Max: 100, AddressMax: 100})
 	const host = "Host: x\r\n"
 	for _, c := range []struct {
 		name, send string
-		want       []string // bodies of the responses; "400" is the rejection
+		want       []string // bodies of the responses; "400" means a rejection
 	}{
 		{"plain", "GET /a HTTP/1.1\r\n" + host + "\r\nGET /b HTTP/1.1\r\n" + host + "\r\n",
 			[]string{"GET /a 0 <nil>", "GET /b 0 <nil>"}},
@@ -96,7 +96,7 @@ func TestFraming(t *testing.T) {
 		for i, want := range c.want {
 			r, err := http.ReadResponse(in, nil)
 			if i > 0 && want == "400" && err != nil {
-				break // net/http may detect the end of the input before it has responded to the first request
+				break // net/http may detect the end of the input before it responds to the first request
 			}
 			if err != nil {
 				t.Errorf("%s, answer %d: %v", c.name, i, err)
@@ -120,7 +120,8 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// TestPieces checks that the framing does not depend on how the bytes arrive, and that every byte is passed on once.
+// TestPieces checks that the framing does not depend on how the bytes arrive. Every byte must be passed on exactly
+// once.
 func TestPieces(t *testing.T) {
 	const send = "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n" +
 		"PUT /b HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nabcdGET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -145,9 +146,9 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestIdleConnections checks that a new connection is served even if many connections from its address are silent or
-// have sent only the beginning of a request (HG2, HG3). A connection with a request in flight must not be closed to
-// make room.
+// TestIdleConnections checks that a new connection is served even if many connections from its address are idle (HG2,
+// HG3). These connections are silent or have sent only the start of a request. A connection with a request in flight
+// must not be closed to make room.
 func TestIdleConnections(t *testing.T) {
 	const most = 8
 	address, release := serve(t, Options{Max: 2 * most, AddressMax: most})
@@ -175,8 +176,7 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
-// TestTLS checks that requests over TLS are served, and that a client without TLS receives an error that names the
-// cause.
+// TestTLS checks that requests over TLS are served. A client without TLS must receive an error that names the cause.
 func TestTLS(t *testing.T) {
 	other := httptest.NewTLSServer(http.NotFoundHandler())
 	defer other.Close()

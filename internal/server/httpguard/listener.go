@@ -17,13 +17,13 @@ import (
 
 // Options holds the limits of a Listener.
 type Options struct {
-	// Max is the maximum number of connections, and AddressMax is the maximum number per address.
+	// Max is the maximum number of connections. AddressMax is the maximum number of connections per address.
 	Max, AddressMax int
-	// TLS encrypts connections. If it is nil, connections are not encrypted.
+	// TLS encrypts connections. If TLS is nil, connections are not encrypted.
 	TLS *tls.Config
 }
 
-// Listener is a net.Listener that limits and checks its connections. Listener must be used with a server that Attach
+// Listener is a net.Listener that limits and checks its connections. A Listener must be used with a server that Attach
 // has prepared.
 type Listener struct {
 	net.Listener
@@ -41,8 +41,8 @@ func Listen(l net.Listener, o Options) *Listener {
 
 type connKey struct{}
 
-// Attach prepares a server for a Listener. The listener must know which connections have a request in flight. Attach
-// must be called before the server serves.
+// Attach prepares a server for a Listener. The listener must know which connections have a request in flight. The
+// caller must call Attach before the server serves.
 func Attach(s *http.Server) {
 	h := s.Handler
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -61,7 +61,7 @@ func Attach(s *http.Server) {
 	})
 }
 
-// Accept waits for a connection within the limits. Accept closes connections above the limits.
+// Accept waits for a connection that is within the limits. Accept closes connections above the limits.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		nc, err := l.Listener.Accept()
@@ -109,7 +109,8 @@ func (l *Listener) admit(c *conn) (out *conn, ok bool) {
 	return out, true
 }
 
-// oldestIdle returns the oldest connection that satisfies fits and has no request in flight. The caller must hold mu.
+// oldestIdle returns the oldest connection that has no request in flight and that satisfies fits. The caller must hold
+// mu.
 func (l *Listener) oldestIdle(fits func(*conn) bool) *conn {
 	for e := l.conns.Front(); e != nil; e = e.Next() {
 		if c := e.Value.(*conn); !c.busy && fits(c) {
@@ -119,7 +120,7 @@ func (l *Listener) oldestIdle(fits func(*conn) bool) *conn {
 	return nil
 }
 
-// leave removes a connection. It has no effect if it is called again. The caller must hold mu.
+// leave removes a connection. Further calls have no effect. The caller must hold mu.
 func (l *Listener) leave(c *conn) {
 	if c.place == nil {
 		return
@@ -158,7 +159,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// refuseClear sends an error to a client that uses HTTP with an HTTPS listener. The error text is the same as in
+// refuseClear sends an error to a client that uses HTTP with an HTTPS listener. The error has the same text as in
 // net/http.
 func refuseClear(clear tls.RecordHeaderError) {
 	switch string(clear.RecordHeader[:]) {
@@ -176,7 +177,7 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// end closes the socket immediately. TLS would write a close notification first, and wait for a client that does not
+// end closes the socket immediately. TLS would first write a close notification and wait for a client that does not
 // read.
 func (c *conn) end() error {
 	if t, ok := c.Conn.(*tls.Conn); ok {

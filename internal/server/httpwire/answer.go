@@ -12,10 +12,10 @@ import (
 // Continue is the interim response to a client that waits before it sends the body.
 const Continue = "HTTP/1.1 100 Continue\r\n\r\n"
 
-// statusMax exceeds every status.
+// statusMax is greater than every status.
 const statusMax = 600
 
-// firstLines contains the status lines of responses, indexed by status.
+// firstLines maps statuses to the status lines of responses.
 var firstLines = func() (lines [statusMax]string) {
 	for status := range lines {
 		text := http.StatusText(status)
@@ -27,10 +27,10 @@ var firstLines = func() (lines [statusMax]string) {
 	return lines
 }()
 
-// AppendStatus appends the status line of a response. The status must be from 100 to 599.
+// AppendStatus appends the status line of a response. The status must be between 100 and 599.
 func AppendStatus(dst []byte, status int) []byte { return append(dst, firstLines[status]...) }
 
-// Dates creates the Date headers of a server's responses. It is safe for concurrent use.
+// Dates creates the Date headers of a server's responses. A Dates is safe for concurrent use.
 type Dates struct {
 	// last is the last date. Most responses have the same date as the previous response.
 	last atomic.Pointer[date]
@@ -52,8 +52,8 @@ func (d *Dates) Append(dst []byte, now time.Time) []byte {
 	return append(dst, last.line...)
 }
 
-// AppendField appends a header field. The name must be a token. Line ends and other control characters in the value are
-// replaced with spaces.
+// AppendField appends a header field. The name must be a token. Line ends and other control characters in the value
+// are replaced with spaces.
 func AppendField[T string | []byte](dst []byte, name string, value T) []byte {
 	dst = append(append(dst, name...), ": "...)
 	begin := len(dst)

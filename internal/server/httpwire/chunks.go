@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// ChunkLineMax is the maximum length of the line before a chunk, and of each trailer line, in bytes.
+	// ChunkLineMax is the maximum length, in bytes, of the line before a chunk and of each trailer line.
 	ChunkLineMax = 1 << 10
-	// trailersMax is the maximum number of trailer lines, which are ignored.
+	// trailersMax is the maximum number of trailer lines. The lines are ignored.
 	trailersMax = 32
 )
 
@@ -23,7 +23,7 @@ var (
 // ErrTooLarge reports that a body exceeds the limit of its reader.
 var ErrTooLarge = &Malformed{http.StatusRequestEntityTooLarge, "The request body is too large."}
 
-// Body decodes a chunked body. The zero value expects the first chunk.
+// Body decodes a chunked body. The zero value is ready for the first chunk.
 type Body struct {
 	state    chunkState
 	left     int64 // number of remaining bytes in the current chunk
@@ -40,9 +40,9 @@ const (
 	ended
 )
 
-// Take consumes the part of data that belongs to the body. Take appends the contents of the chunks to dst, up to most
-// bytes in total. n is the number of consumed bytes. The next call must pass the remaining bytes again, followed by
-// new data. done is true at the end of the body. The error is a *Malformed.
+// Take consumes the part of data that belongs to the body. Take appends the contents of the chunks to dst. dst may
+// grow to a total of most bytes. n is the number of consumed bytes. The next call must pass the remaining bytes again,
+// followed by new data. done is true at the end of the body. Errors are of the type *Malformed.
 func (b *Body) Take(dst, data []byte, most int) (out []byte, n int, done bool, err error) {
 	for b.state != ended {
 		rest := data[n:]
@@ -75,7 +75,7 @@ func (b *Body) Take(dst, data []byte, most int) (out []byte, n int, done bool, e
 	return dst, n, true, nil
 }
 
-// line processes a line outside the contents of a chunk. room is the maximum size of another chunk.
+// line processes a line that is not part of the contents of a chunk. room is the maximum size of the next chunk.
 func (b *Body) line(line []byte, room int) error {
 	switch b.state {
 	case chunkSize:
@@ -109,7 +109,7 @@ func (b *Body) line(line []byte, room int) error {
 	return nil
 }
 
-// chunkDigits is the maximum number of digits of a chunk size. It is sufficient for every accepted body.
+// chunkDigits is the maximum number of digits of a chunk size. The number suffices for every accepted body.
 const chunkDigits = 15
 
 // parseChunkSize parses the size of a chunk and ignores extensions.

@@ -8,7 +8,7 @@ import (
 )
 
 // TestChunks checks that a chunked body is decoded regardless of how its bytes arrive. Extensions and trailers must be
-// dropped, and the bytes after the body must not be consumed.
+// dropped. The bytes after the body must not be consumed.
 func TestChunks(t *testing.T) {
 	const text = "3\r\nabc\r\nA;x=\"y\" \r\n0123456789\r\n1 ;z\r\n\n\r\n000\r\nT: a\r\nU:\r\n\r\nGET"
 	for step := 1; step <= len(text); step++ {
@@ -29,7 +29,8 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// TestMalformedChunks checks that Take rejects chunks that are ambiguous or too large, or whose lines are too long.
+// TestMalformedChunks checks that Take rejects ambiguous chunks, chunks that are too large, and chunks with lines that
+// are too long.
 func TestMalformedChunks(t *testing.T) {
 	for _, c := range []struct {
 		text string

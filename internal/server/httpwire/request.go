@@ -11,8 +11,8 @@ import (
 // FieldsMax is the maximum number of header fields of a request.
 const FieldsMax = 200
 
-// Malformed is the reason for rejecting a request, with the status for the client. After such a request, the start of
-// the next request is unknown, so the connection must be closed.
+// Malformed is the reason why a request is rejected. It contains the status for the client. The start of the next
+// request is then unknown, so the connection must be closed.
 type Malformed struct {
 	Status  int
 	Message string
@@ -40,8 +40,8 @@ var (
 		"The expectation of the request is not supported. Only 100-continue is supported."}
 )
 
-// End searches for the end of a request head in the received data. looked is the number of bytes that an earlier call
-// has searched, or 0 for the first call. end is 0 if the head is incomplete.
+// End searches for the end of a request head in the received data. looked is the number of bytes that earlier calls
+// have searched. It is 0 for the first call. end is 0 if the head is incomplete.
 func End(data []byte, looked int) (end int, err error) {
 	for at := looked; ; at++ {
 		i := bytes.IndexByte(data[at:], '\n')
@@ -58,13 +58,14 @@ func End(data []byte, looked int) (end int, err error) {
 	}
 }
 
-// Field is a header field, without white space around the value.
+// Field is a header field. The value has no surrounding white space.
 type Field struct{ Name, Value string }
 
-// Fields holds the header fields of a request, in order.
+// Fields holds the header fields of a request in order.
 type Fields []Field
 
-// Get returns the value of the first field with a name, ignoring case, or an empty string.
+// Get returns the value of the first field with the given name, or an empty string. The case of the name does not
+// matter.
 func (f Fields) Get(name string) string {
 	for i := range f {
 		if EqualFold(f[i].Name, name) {
@@ -74,13 +75,13 @@ func (f Fields) Get(name string) string {
 	return ""
 }
 
-// Chunks is the Request.Length of a chunked body.
+// Chunks is the value of Request.Length for a chunked body.
 const Chunks = -1
 
 // Request is the head of a request.
 type Request struct {
-	// Method and Target are unchanged from the request. The target is a path with an optional query, or an absolute
-	// URL. Path returns the path of the target without the query.
+	// Method and Target contain the unchanged text of the request. The target is a path with an optional query, or an
+	// absolute URL. Path returns the path of the target.
 	Method, Target string
 	// Minor is the minor version, which is 0 or 1.
 	Minor  int
@@ -88,12 +89,12 @@ type Request struct {
 	Fields Fields
 	// Length is the length of the body in bytes, or Chunks.
 	Length int64
-	// Close means that the client sends no further request. Continue means that the client waits for permission to send
-	// the body.
+	// Close means that the client sends no further requests. Continue means that the client waits for permission to
+	// send the body.
 	Close, Continue bool
 }
 
-// Path returns the path of the target, with its escapes.
+// Path returns the path of the target without the query. Escapes are preserved.
 func (r *Request) Path() string {
 	path, _, _ := strings.Cut(r.Target, "?")
 	if path[0] != '/' {
@@ -104,7 +105,8 @@ func (r *Request) Path() string {
 	return path
 }
 
-// Parse parses a head that ends at the end of data. The error is a *Malformed. It reuses the memory of Fields.
+// Parse parses a head that ends at the end of data. Errors are of the type *Malformed. Parse reuses the memory of
+// Fields.
 func (r *Request) Parse(data []byte) error {
 	*r = Request{Fields: r.Fields[:0]}
 	line, rest, _ := strings.Cut(string(data), "\r\n")
@@ -177,7 +179,7 @@ type framing struct {
 }
 
 // hear records a header field. The relevant names have only a few different lengths, so most fields can be skipped
-// based on the length of their names.
+// after a check of the length of their names.
 func (f *framing) hear(r *Request, name, value string) error {
 	switch len(name) {
 	case len("Host"):
@@ -231,13 +233,13 @@ func (f *framing) apply(r *Request) error {
 	case f.length > 0:
 		r.Length = f.length
 	}
-	// A client of HTTP/1.0 does not support the status 100.
+	// HTTP/1.0 clients do not support the status 100.
 	r.Continue = r.Continue && r.Minor > 0 && r.Length != 0
 	r.Close = f.ends || r.Minor == 0 && !f.keep
 	return nil
 }
 
-// lengthDigits is the maximum number of digits of the length of a body. It is sufficient for every accepted body.
+// lengthDigits is the maximum number of digits of the length of a body. The number suffices for every accepted body.
 const lengthDigits = 18
 
 func parseLength(s string) (n int64, ok bool) {

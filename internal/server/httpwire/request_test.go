@@ -26,7 +26,7 @@ func parse(text string) (*Request, error) {
 	return r, r.Parse([]byte(text))
 }
 
-// TestRequests checks the properties of the body and of the connection that heads of requests specify.
+// TestRequests checks the properties of the body and of the connection that the head of a request specifies.
 func TestRequests(t *testing.T) {
 	for _, c := range []struct {
 		text             string
@@ -138,8 +138,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// FuzzRequest checks that the standard library accepts every request that Parse accepts, with the same fields. Both
-// must find the same body and the same start of the next request.
+// FuzzRequest checks that the standard library accepts every request that Parse accepts. The fields must be the same.
+// Both must find the same body and the same start of the next request.
 func FuzzRequest(f *testing.F) {
 	f.Add("GET /a?b HTTP/1.1\r\nHost: h\r\nX: y\r\n\r\n")
 	f.Add("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabcGET / HTTP/1.1\r\n")
@@ -159,7 +159,7 @@ func FuzzRequest(f *testing.F) {
 		in := bufio.NewReaderSize(strings.NewReader(text), len(text)+16)
 		want, err := http.ReadRequest(in)
 		if err != nil {
-			// The standard library checks URLs with hosts more strictly than Parse, which needs only the path.
+			// The standard library checks URLs with hosts more strictly than Parse, because Parse needs only the path.
 			if strings.Contains(err.Error(), "parse \"") || strings.Contains(err.Error(), "invalid URI") {
 				return
 			}
@@ -188,7 +188,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// bodyOf returns the body of a request and its end. ok reports whether the body is complete.
+// bodyOf returns the body of a request and the end of the body. ok reports whether the body is complete.
 func bodyOf(r *Request, data []byte) (body []byte, end int, ok bool) {
 	if r.Length >= 0 {
 		if int64(len(data)) < r.Length {
@@ -201,7 +201,7 @@ func bodyOf(r *Request, data []byte) (body []byte, end int, ok bool) {
 	return out, n, done && err == nil
 }
 
-// TestAnswers checks the format of a response, and that a header value cannot start a line.
+// TestAnswers checks the format of a response. A header value must not be able to start a line.
 func TestAnswers(t *testing.T) {
 	b := AppendStatus(nil, 449)
 	b = AppendField(b, "x", "a\r\nSet-Cookie: b\x00\x7fé\t")

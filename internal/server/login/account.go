@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/access"
 )
 
-// Key is a key of an account. A key with an empty Secret admits no client.
+// Key is a key of an account. A key with an empty Secret admits no clients.
 type Key struct {
 	Name   string
 	Secret []byte
@@ -24,16 +24,16 @@ type AccountOptions struct {
 	Keys func() []Key
 	// Log receives failures. If Log is nil, failures are not logged.
 	Log *slog.Logger
-	// Observer is notified of every attempt. If the attempt succeeds, the name is the name of the key.
+	// Observer is notified of every attempt. If an attempt succeeds, name is the name of the key.
 	Observer Observer
 }
 
-// Account checks logins as in Azure Cosmos DB. Clients send the name of an account, which is ignored, and a key in
-// base64. It is safe for concurrent use.
+// Account checks logins as in Azure Cosmos DB. Clients send a key in base64 and the name of an account, which is
+// ignored. An Account is safe for concurrent use.
 //
-// A login with the correct key succeeds immediately, regardless of the number of wrong keys from the same address. A
-// key has 64 random bytes and cannot be guessed, and the comparison is cheap. Clients with wrong keys are delayed like
-// clients with wrong passwords (LI5).
+// A login with the correct key succeeds immediately, regardless of the number of failures from the same address. A key
+// has 64 random bytes, so clients cannot guess it. In addition, the comparison is cheap. Clients with wrong keys are
+// delayed in the same way as clients with wrong passwords (LI5).
 type Account struct {
 	opts          AccountOptions
 	afterFailures queue
@@ -41,15 +41,15 @@ type Account struct {
 	*outcomes
 }
 
-// NewAccount returns an account checker.
+// NewAccount returns an Account.
 func NewAccount(o AccountOptions) *Account {
 	a := &Account{opts: o, outcomes: newOutcomes(o.Log, o.Observer)}
 	a.afterFailures.slots = make(chan struct{}, waitingMax)
 	return a
 }
 
-// Authenticate returns the name of the key of a client at an address. Authenticate returns dberr.BadCredentials, or
-// dberr.Overloaded if too many clients are waiting.
+// Authenticate returns the name of the key of a client at an address. If the key is wrong, Authenticate returns
+// dberr.BadCredentials. If too many clients are waiting, it returns dberr.Overloaded.
 func (a *Account) Authenticate(ctx context.Context, from netip.Addr, name, password string) (access.Login, error) {
 	key := a.key(password)
 	if key != "" {
@@ -67,7 +67,8 @@ func (a *Account) Authenticate(ctx context.Context, from netip.Addr, name, passw
 	return access.Login{}, err
 }
 
-// key returns the name of the key that matches the text, or an empty string. key runs in constant time.
+// key returns the name of the key that matches the text. It returns an empty string if no key matches. It runs in
+// constant time.
 func (a *Account) key(text string) (name string) {
 	if len(text) > keyTextMax {
 		return ""
@@ -84,5 +85,5 @@ func (a *Account) key(text string) (name string) {
 	return name
 }
 
-// keyTextMax is the maximum length of a password that is compared.
+// keyTextMax is the maximum length of a password that is compared with the keys.
 const keyTextMax = 1024

@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 )
 
-// TestAccountKeys checks that only existing keys are accepted, that a changed key takes effect immediately, and that
-// keys are not logged.
+// TestAccountKeys checks that only existing keys are accepted. A changed key must take effect immediately, and keys
+// must not be logged.
 func TestAccountKeys(t *testing.T) { synctest.Test(t, testAccountKeys) }
 
 func testAccountKeys(t *testing.T) {
@@ -54,9 +54,9 @@ func testAccountKeys(t *testing.T) {
 	}
 }
 
-// TestAccountGuesses checks the delays of clients with wrong keys in virtual time (LI5). An address with failures must
-// wait increasingly long, and only a limited number of its clients can wait. A correct key must be accepted
-// immediately, from that address and from other addresses.
+// TestAccountGuesses checks the delays of clients with wrong keys in virtual time (LI5). Clients at an address with
+// failures must wait increasingly long. Only a limited number of these clients can wait. A correct key must be
+// accepted immediately, from that address and from other addresses.
 func TestAccountGuesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		right := bytes.Repeat([]byte{7}, 64)

@@ -21,9 +21,9 @@ import (
 
 // Options configures a Checker. All fields except Roles are optional.
 type Options struct {
-	// Users take precedence over roles.
+	// Users lists the configured users. They have precedence over roles.
 	Users access.ConfiguredUsers
-	// Roles holds all other roles. It is a *session.Authority.
+	// Roles holds all other roles. *session.Authority implements it.
 	Roles interface{ State() *access.State }
 	// Log receives failures. If Log is nil, failures are not logged.
 	Log *slog.Logger
@@ -38,21 +38,21 @@ const (
 	// waitingMax is the maximum number of clients that wait in a queue. lineMax is the maximum number of waiting
 	// clients of one network.
 	waitingMax = 4096
-	// passwordBytesMax is the number of bytes that bcrypt uses. Without this limit, a longer password would match by
-	// its first bytes.
+	// passwordBytesMax is the number of bytes that bcrypt uses. If longer passwords were accepted, only their first
+	// bytes would be compared.
 	passwordBytesMax = 72
 	// nameBytesMax is the maximum number of bytes of a name that are stored and logged.
 	nameBytesMax = access.NameBytesMax
 )
 
-// Checker checks logins. It is safe for concurrent use.
+// Checker checks logins. A Checker is safe for concurrent use.
 //
-// bcrypt is slow by design, and a driver opens dozens of connections with the same password. For this reason, the last
+// bcrypt is slow by design, but a driver opens dozens of connections with the same password. For this reason, the last
 // correct password of each user is cached in memory as a salted SHA-256 hash.
 type Checker struct {
 	opts          Options
 	salt          [32]byte
-	stranger      []byte // hash that no password matches; comparing it takes as long as comparing other hashes
+	stranger      []byte // a hash that no password matches and whose comparison takes as long as other comparisons
 	clean         queue
 	afterFailures queue
 	failures      failures
@@ -69,7 +69,7 @@ type remembered struct {
 	digest [32]byte
 }
 
-// New returns a checker. New returns an error if a hash in the configuration is invalid.
+// New returns a Checker. If a hash in the configuration is invalid, New returns an error.
 func New(o Options) (*Checker, error) {
 	for name, hash := range o.Users {
 		if _, err := bcrypt.Cost([]byte(hash)); err != nil {
@@ -87,8 +87,9 @@ func New(o Options) (*Checker, error) {
 	return c, err
 }
 
-// Authenticate returns the role of a client at an address, with the record whose password matched. Authenticate
-// returns dberr.BadCredentials, or dberr.Overloaded if too many logins are being checked.
+// Authenticate returns the role of a client at an address. The result includes the record whose password matched. If
+// the login fails, Authenticate returns dberr.BadCredentials. If too many logins are being checked, it returns
+// dberr.Overloaded.
 func (c *Checker) Authenticate(ctx context.Context, from netip.Addr, name, password string) (access.Login, error) {
 	record, err := c.authenticate(ctx, from, name, password)
 	c.tell(ctx, from, name, err)
@@ -98,7 +99,7 @@ func (c *Checker) Authenticate(ctx context.Context, from netip.Addr, name, passw
 	return access.Login{Role: name, Version: record}, nil
 }
 
-// Failed counts, logs, and reports a login that failed elsewhere, such as a login with a certificate.
+// Failed counts, logs, and reports a login that other code has rejected, such as a login with a certificate.
 func (c *Checker) Failed(ctx context.Context, from netip.Addr, name string, err error) {
 	c.tell(ctx, from, name, err)
 }
@@ -123,8 +124,8 @@ func (c *Checker) authenticate(ctx context.Context, from netip.Addr, name, passw
 	return record, nil
 }
 
-// role returns the hash of a role's password, whether the role may log in, and the version of its record. The hash is
-// empty if the role has no password.
+// role returns the hash of a role's password and the version of the role's record. login reports whether the role may
+// log in. The hash is empty if the role has no password.
 func (c *Checker) role(name string) (hash string, login bool, record access.RoleVersion) {
 	r := c.opts.Roles.State().Role(name)
 	if hash, ok := c.opts.Users[name]; ok {
@@ -157,14 +158,14 @@ func (c *Checker) remember(name, hash string, digest [32]byte) {
 // rememberedMax is the maximum number of cached passwords. A full cache is cleared.
 const rememberedMax = 10_000
 
-// attempt is a client's password for a user name.
+// attempt is a client's attempt to log in with a user name and a password.
 type attempt struct {
 	from                 netip.Addr
 	name, hash, password string
 	digest               [32]byte
 }
 
-// check compares a password with a hash when it is the client's turn.
+// check compares a password with a hash when the client's turn has come.
 func (c *Checker) check(ctx context.Context, a *attempt) (right bool, err error) {
 	wait := c.failures.delay(a.from, a.name)
 	if wait > 0 {
@@ -185,8 +186,8 @@ func (c *Checker) check(ctx context.Context, a *attempt) (right bool, err error)
 	return c.compare(ctx, &c.clean, 0, a)
 }
 
-// compare waits, takes a slot of a queue, and compares the password, unless another check has found the password to be
-// correct in the meantime.
+// compare waits, takes a slot of a queue, and compares the password. It omits the comparison if another check has
+// accepted the password during the wait.
 func (c *Checker) compare(ctx context.Context, q *queue, wait time.Duration, a *attempt) (right bool, err error) {
 	if err := q.enter(ctx, wait, a.from); err != nil {
 		return false, err

@@ -67,7 +67,7 @@ func (d *loginTest) try(from netip.Addr, name, password string) string {
 	return ""
 }
 
-// TestLogins checks which logins succeed, and that changes of a role take effect immediately.
+// TestLogins checks which logins succeed. Changes to a role must take effect immediately.
 func TestLogins(t *testing.T) {
 	long := strings.Repeat("x", 72)
 	d := newLoginTest(t,
@@ -83,7 +83,7 @@ func TestLogins(t *testing.T) {
 			{"app", "a", ""},
 			{"app", "b", wrong("app")},
 			{"boss", "b", ""},
-			{"boss", "other", wrong("boss")}, // the configuration takes precedence
+			{"boss", "other", wrong("boss")}, // the configuration has precedence
 			{"group", "g", "group is not permitted to log in"},
 			{"group", "x", wrong("group")},
 			{"empty", "", wrong("empty")},
@@ -113,9 +113,9 @@ func TestLogins(t *testing.T) {
 	}
 }
 
-// TestThrottle checks the delays of failing addresses in virtual time (LI1, LI2). An address with failures must wait
-// increasingly long. Other addresses must be able to log in immediately. The same applies to clients at the failing
-// address whose password is cached and needs no bcrypt check.
+// TestThrottle checks the delays of failing addresses in virtual time (LI1, LI2). Clients at an address with failures
+// must wait increasingly long. Other addresses must be able to log in immediately. The same applies to clients at that
+// address whose password is cached, because such a password needs no bcrypt check.
 func TestThrottle(t *testing.T) {
 	d := newLoginTest(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")},
 		&access.Role{Name: "two", Login: true, Hash: hashed(t, "2")})
@@ -138,7 +138,7 @@ func TestThrottle(t *testing.T) {
 				t.Errorf("a failure took %v", got)
 			}
 		}
-		// More clients than allowed wait, and the excess clients receive an error.
+		// More clients than allowed wait, so the excess clients receive an error.
 		refused := make(chan error, lineMax+10)
 		for range lineMax + 10 {
 			go func() {
@@ -171,8 +171,9 @@ func TestThrottle(t *testing.T) {
 	})
 }
 
-// TestManyAtOnce checks an address that sends all its attempts at the same time, before any of them has failed (LI2). A
-// login from another address must wait for only one of them. The clients of one driver must log in with a single check.
+// TestManyAtOnce checks an address that sends all its attempts at the same time, before any of them has failed (LI2).
+// A login from another address must wait for only one of these attempts. The clients of one driver must log in with a
+// single check.
 func TestManyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newLoginTest(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
@@ -209,8 +210,8 @@ func TestManyAtOnce(t *testing.T) {
 	})
 }
 
-// TestGuessesLockNobodyOut checks that a correct password is accepted from a new address while another address
-// continuously sends as many wrong passwords as possible. The number of log lines must stay limited.
+// TestGuessesLockNobodyOut checks that a correct password is accepted from a new address. Another address continuously
+// sends as many wrong passwords as possible. The number of log lines must stay limited.
 func TestGuessesLockNobodyOut(t *testing.T) {
 	d := newLoginTest(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
 	synctest.Test(t, func(t *testing.T) {
@@ -250,8 +251,8 @@ func TestGuessesLockNobodyOut(t *testing.T) {
 	})
 }
 
-// TestNameUnderAttack checks that logins with a user name that is guessed from many addresses are delayed, except from
-// addresses that have logged in with that name.
+// TestNameUnderAttack checks a user name that clients at many addresses try to guess. Logins with this name must be
+// delayed, except from addresses that have logged in with the name.
 func TestNameUnderAttack(t *testing.T) {
 	d := newLoginTest(t, &access.Role{Name: "app", Login: true, Hash: hashed(t, "a")})
 	if got := d.try(here, "app", "a"); got != "" {

@@ -9,7 +9,7 @@ import (
 )
 
 // failures records recent failed logins by address and by user name. A user name is suspicious only for addresses from
-// which no client has logged in with that name. Clients therefore cannot lock out a user by repeatedly failing to log
+// which no client has logged in with that name. Therefore, clients cannot lock out a user by repeated failures to log
 // in with the user's name.
 type failures struct {
 	mu    sync.Mutex
@@ -29,20 +29,21 @@ type pair struct {
 }
 
 const (
-	// free is the number of failed logins from an address before its clients must wait. freeOfName is the number of
-	// failures of a user name before its clients must wait. A user name may be tried from many addresses.
+	// free is the number of failed logins from an address before clients at the address must wait. freeOfName is the
+	// number of failed logins with a user name before clients must wait. Clients may try a user name from many
+	// addresses.
 	free, freeOfName = 3, 20
 	// forgotten is the time after which a failure is ignored.
 	forgotten = 10 * time.Minute
-	// waitMin is the first delay. Each failure doubles it, up to waitMax.
+	// waitMin is the first delay. Each failure doubles the delay, up to waitMax.
 	waitMin, waitMax = 100 * time.Millisecond, 3 * time.Second
 	// rememberedFailures is the maximum size of each of the three maps. When a map is full, old entries are dropped. If
 	// no entry is old, all entries are dropped.
 	rememberedFailures = 10_000
 )
 
-// network returns the prefix that counts as one client. It is an IPv4 address, or the network that an IPv6 customer
-// receives.
+// network returns the prefix that counts as one client. The prefix is an IPv4 address, or the network that an IPv6
+// customer receives.
 func network(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := a.BitLen()
@@ -79,7 +80,7 @@ func count[K comparable](m map[K]failed, key K) {
 	m[key] = failed{m[key].recent() + 1, now}
 }
 
-// recent returns the number of failures, or 0 if the last failure is too old to count.
+// recent returns the number of failures. It returns 0 if the last failure is too old to count.
 func (e failed) recent() int {
 	if time.Since(e.last) > forgotten {
 		return 0
@@ -88,15 +89,15 @@ func (e failed) recent() int {
 }
 
 // forgive removes the failures recorded for an address after a login with a correct password that was not cached. A
-// login with a cached password does not count. Otherwise, a client that knows one password could guess other passwords
-// indefinitely.
+// login with a cached password has no such effect. Otherwise, a client that knows one password could guess other
+// passwords indefinitely.
 func (f *failures) forgive(from netip.Addr) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.from, network(from))
 }
 
-// good records a successful login of a user name from an address.
+// good records a successful login with a user name from an address.
 func (f *failures) good(from netip.Addr, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,7 +107,7 @@ func (f *failures) good(from netip.Addr, name string) {
 	f.right[pair{network(from), shorten(name)}] = struct{}{}
 }
 
-// delay returns the delay of a login attempt, or 0 if the attempt is not suspicious.
+// delay returns the delay of a login attempt. It returns 0 if the attempt is not suspicious.
 func (f *failures) delay(from netip.Addr, name string) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,25 +8,25 @@ import (
 	"sync"
 )
 
-// lines serializes the clients of a network before they enter the shared queue. All clients of a network together use
-// one slot of the queue, and each attempt sees the failures of the previous attempt.
+// lines serializes the clients of a network before they enter the shared queue. Therefore, all clients of a network
+// together use one slot of the queue. Each attempt sees the failures of the previous attempts.
 type lines struct {
 	mu sync.Mutex
 	of map[netip.Prefix]*line
 }
 
-// line is the queue of one network. It exists while it is not empty.
+// line is the queue of one network. It exists while clients are in the queue.
 type line struct {
 	network netip.Prefix
-	turn    chan struct{} // buffered channel with room for one token
+	turn    chan struct{} // a buffered channel with room for one token
 	length  int
 }
 
-// lineMax is the maximum number of clients in the line of a network. It is sufficient for a driver that opens all of
-// its connections at the same time.
+// lineMax is the maximum number of clients in the line of a network. The number suffices for a driver that opens all
+// of its connections at the same time.
 const lineMax = 64
 
-// join waits for a client's turn. join returns nil if too many clients of its network are already waiting.
+// join waits for a client's turn. It returns nil if too many clients of the same network are already waiting.
 func (l *lines) join(ctx context.Context, n netip.Prefix) (*line, error) {
 	l.mu.Lock()
 	in := l.of[n]

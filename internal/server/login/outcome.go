@@ -40,8 +40,8 @@ func newOutcomes(log *slog.Logger, observer Observer) *outcomes {
 	return &outcomes{limiter: rate.NewLimiter(failureLines, failureLines), log: log, observer: observer}
 }
 
-// Counts returns the numbers of successful logins, of failed logins, and of logins rejected without a check since the
-// start.
+// Counts returns the numbers of successful and failed logins since the start. It also returns the number of logins
+// that were rejected without a check.
 func (o *outcomes) Counts() (succeeded, failed, refused uint64) {
 	return o.succeeded.Load(), o.failed.Load(), o.refused.Load()
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// queue limits the number of concurrent password checks and of waiting clients, in total and per network. A network
-// can neither fill the queue nor delay other clients by more than one of its clients.
+// queue limits the number of concurrent password checks. It also limits the number of waiting clients, in total and
+// per network. A network cannot fill the queue. It can delay other clients by at most one of its clients.
 type queue struct {
 	slots   chan struct{}
 	waiting atomic.Int32
@@ -22,7 +22,7 @@ type queue struct {
 	of map[netip.Prefix]int // number of waiting clients of each network
 }
 
-// enter takes a slot of a queue, after a delay, for a client at an address.
+// enter takes a slot of the queue for a client at an address. It first waits for the given delay.
 func (q *queue) enter(ctx context.Context, wait time.Duration, from netip.Addr) error {
 	n := network(from)
 	if !q.arrive(n) {
@@ -49,7 +49,7 @@ func (q *queue) enter(ctx context.Context, wait time.Duration, from netip.Addr) 
 	}
 }
 
-// arrive counts a waiting client unless too many clients are waiting.
+// arrive counts a waiting client. It returns false if too many clients are waiting.
 func (q *queue) arrive(n netip.Prefix) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,12 +12,12 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 )
 
-// RoleLogin logs in clients as roles without the CQL handshake, over HTTP with a password or with a client certificate.
-// Its fields must be set before use.
+// RoleLogin logs clients in as roles without the CQL handshake. Clients use a password over HTTP or a client
+// certificate. The caller must set its fields before use.
 type RoleLogin struct {
 	Checker   *Checker
 	Authority *session.Authority
-	// Region is the region of this node, for roles that are restricted to some data centers.
+	// Region is the region of this node. It matters for roles that are restricted to some data centers.
 	Region string
 	// CertificateRequired rejects clients whose certificate has no role.
 	CertificateRequired bool
@@ -31,7 +31,7 @@ func (l *RoleLogin) Login(ctx context.Context, from netip.Addr, name, password s
 		return nil, err
 	}
 	who := l.Authority.Subject(login.Role)
-	if l.Authority.Ended(&login) { // the credentials have changed between the two calls above
+	if l.Authority.Ended(&login) { // the credentials have changed since the two previous calls
 		who = access.Ended(login.Role)
 	}
 	return who, who.Admit(l.Region, from)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodeevents sends CQL clients events about the nodes of the cluster: added, removed, up, and down. Start
-// reading at Notifier.
+// Package nodeevents sends events about the nodes of the cluster to CQL clients. A node can be added, removed, up, or
+// down. Start reading at Notifier.
 package nodeevents
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 )
 
-// Notifier sends events about other nodes to the clients of this node. Its fields must be set before use. Its methods
-// are safe for concurrent use.
+// Notifier sends events about other nodes to the clients of this node. The caller must set its fields before use. Its
+// methods are safe for concurrent use.
 type Notifier struct {
 	Self topology.NodeID
 	// Address is the address of this node's CQL listener.
@@ -32,7 +32,7 @@ type Notifier struct {
 	stopping stoppingNodes
 }
 
-// Clients are the connected clients. It is a *cql.Server.
+// Clients sends events to the connected clients. *cql.Server implements it.
 type Clients interface {
 	// StatusChanged sends the event that a node is up or down.
 	StatusChanged(node netip.AddrPort, up bool)
@@ -63,8 +63,8 @@ func (n *Notifier) MetadataChanged(old, next *meta.State) {
 	}
 }
 
-// announceReplication sends the event that the replication of all replicated keyspaces has changed. system_schema shows
-// the effective replication, and drivers read it again only after this event.
+// announceReplication sends the event that the replication of all replicated keyspaces has changed. system_schema
+// shows the effective replication. Drivers read it again only after this event.
 func (n *Notifier) announceReplication() {
 	for ks := range n.Catalog.Snapshot().All() {
 		if !schema.IsLocalSystem(ks.Name) && !schema.IsVirtualSystem(ks.Name) {

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// leavingTimeout is the maximum wait time for a node that receives an announcement.
+	// leavingTimeout is the maximum wait for a node that receives an announcement.
 	leavingTimeout = 500 * time.Millisecond
-	// returnWait is the time for which a stopping node is watched for its return.
+	// returnWait is the time for which a node watches for the return of a stopping node.
 	returnWait = time.Minute
 )
 
-// leavingCall sends the ID of a node that is about to close its client connections.
+// leavingCall announces that a node is about to close its client connections. The request contains the ID of the node.
 var leavingCall = rpc.Declare[rpc.Bytes, rpc.None](rpc.Spec{Name: "leaving", Since: 7, Timeout: leavingTimeout,
 	RequestMax: rpc.SmallBytes, Idempotent: true})
 
-// AnnounceStop makes all nodes send their clients an event that this node is down. The node must already have
-// transferred its leaderships. It closes its connections immediately afterward. The gocql driver reacts to the event by
-// closing its connections, and failing their requests, one second later. If the event were sent only after the end of
-// the process, a node that restarts within this second would lose requests on new connections.
+// AnnounceStop makes all nodes send their clients the event that this node is down. Before the call, the node must
+// transfer its leaderships. Immediately after the call, it must close its client connections. One second after the
+// event, the gocql driver closes its connections to the node, and their requests fail. If the event were sent only
+// after the end of the process, a node that restarts within this second would lose requests on new connections.
 func (n *Notifier) AnnounceStop() {
 	ctx, cancel := context.WithTimeout(context.Background(), leavingTimeout)
 	defer cancel()
@@ -36,7 +36,7 @@ func (n *Notifier) AnnounceStop() {
 	clusterquery.Others(ctx, n.Queries, leavingCall, n.Self[:], func(rpc.None) {})
 }
 
-// Register registers the handler for the announcements of other nodes.
+// Register registers the handler for announcements from other nodes.
 func (n *Notifier) Register(s *rpc.Server) { clusterquery.Handle(s, leavingCall, n.handleStop) }
 
 // stoppingNodes holds the nodes that have announced their stop, with their processes and the times of the
@@ -48,7 +48,7 @@ type stoppingNodes struct {
 
 type stoppingNode struct{ process, at time.Time }
 
-// handleStop handles the announcement of a node that closes its client connections.
+// handleStop handles the announcement that a node closes its client connections.
 func (n *Notifier) handleStop(_ context.Context, id rpc.Bytes) (rpc.None, error) {
 	var node topology.NodeID
 	if copy(node[:], id) != len(id) || len(id) != len(node) {
@@ -66,8 +66,9 @@ func (n *Notifier) handleStop(_ context.Context, id rpc.Bytes) (rpc.None, error)
 	return rpc.None{}, nil
 }
 
-// WatchStopping sends clients an event when a new process of a stopped node reports, until ctx ends. Usually, a change
-// of the node's liveness causes this event, but a process may restart before its absence is detected.
+// WatchStopping sends clients an event when a new process of a stopped node reports. It returns when ctx ends.
+// Usually, a change of the node's liveness causes this event. However, a process may restart before other nodes have
+// detected its absence.
 func (n *Notifier) WatchStopping(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -83,8 +84,7 @@ func (n *Notifier) WatchStopping(ctx context.Context) {
 	}
 }
 
-// returned removes and returns the nodes that have new processes. returned also removes nodes whose watch time has
-// passed.
+// returned removes and returns the nodes that have new processes. It also removes nodes whose watch time has passed.
 func (s *stoppingNodes) returned(p *peers.Peers) (back []topology.NodeID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ type location struct {
 // accountHandler describes the account.
 type accountHandler struct{ opts *Options }
 
-// read returns the account with the endpoint that the client has used.
+// read returns the account. The account contains the endpoint that the client has used.
 func (h accountHandler) read(_ context.Context, x *exchange) (*answer, error) {
 	scheme := "http://"
 	if h.opts.TLS != nil {

@@ -11,16 +11,17 @@ import (
 
 // Audited describes a completed request for Options.Audit. It must not be retained.
 type Audited struct {
-	// Key is the name of the key that signed the request: primary, secondary, or read-only. It is empty if the request
-	// had no valid signature.
+	// Key is the name of the key that signed the request: primary, secondary, or read-only. Key is empty if the
+	// request had no valid signature.
 	Key           string
 	Local, Remote netip.AddrPort
-	// Operation is the name in docs/compatibility-cosmos.md, or empty if the operation is unknown. Reads reports
-	// whether the request changes nothing. Items reports whether the request concerns items instead of databases and
-	// containers.
+	// Operation is the name of the operation in docs/compatibility-cosmos.md, or empty if the operation is unknown.
+	// Reads reports whether the request changes nothing. Items reports whether the request concerns items instead of
+	// databases and containers.
 	Operation    string
 	Reads, Items bool
-	// Database and Container are names or resource IDs from the path. They are empty if the path does not contain them.
+	// Database and Container are names or resource IDs from the path. They are empty if the path does not contain
+	// them.
 	Database, Container string
 	// Text consists of the method, the path, and the text of a query.
 	Text   string

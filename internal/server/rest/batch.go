@@ -31,8 +31,8 @@ var kindsOfBatch = map[string]container.Kind{
 	"Patch": container.Patch, "Read": container.Read,
 }
 
-// batchOperations parses the body of a batch. silent reports whether the client does not need bodies. A batch with
-// reads returns all bodies.
+// batchOperations parses the body of a batch. silent reports whether the client does not need bodies. If the batch
+// contains reads, the response contains all bodies.
 func (x *exchange) batchOperations() (keys []string, ops []container.Operation, silent bool, err error) {
 	var sent []batchOperation
 	if err := json.Unmarshal(x.body, &sent); err != nil {
@@ -89,9 +89,9 @@ func (h *itemHandler) batch(ctx context.Context, x *exchange, c *container.Conta
 // bulkMax is the maximum number of logical partitions that a bulk request processes concurrently.
 const bulkMax = 8
 
-// bulk executes operations on the logical partitions that they specify. Operations on one partition are executed in
-// order, and partitions are processed concurrently. If the client requests that execution stop after an error, all
-// operations are executed in order until one fails.
+// bulk executes operations on the logical partitions that they specify. Operations on one logical partition are
+// executed in order, and logical partitions are processed concurrently. If the client requests a stop after an error,
+// all operations are executed in order until an operation fails.
 func (h *itemHandler) bulk(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
 	keys, ops, silent, err := x.batchOperations()
 	if err != nil {
@@ -134,8 +134,8 @@ func (h *itemHandler) bulk(ctx context.Context, x *exchange, c *container.Contai
 	return &answer{status, appendResults(nil, results, silent)}, nil
 }
 
-// lanes returns lists of operations, by index, that must be executed in sequence. A list contains the operations of one
-// partition key, or all operations. Operations with an invalid key share a lane.
+// lanes returns lists of operations that must be executed in sequence. Each operation is represented by its index. A
+// list contains the operations of one partition key, or all operations. Operations with an invalid key share a list.
 func (x *exchange) lanes(c *container.Container, keys []string, ordered bool) (out [][]int) {
 	of := map[string]int{}
 	for i := range keys {

@@ -56,7 +56,7 @@ func signedText(t testing.TB, key []byte, method, path, body string, header map[
 	return b.Bytes()
 }
 
-// BenchmarkExchange measures the processor time of a request excluding the socket, on a store in memory. It includes
+// BenchmarkExchange measures the processor time of a request, excluding the socket, on a store in memory. It includes
 // parsing, the signature, headers, and the item.
 func BenchmarkExchange(b *testing.B) {
 	keys := &Keys{Primary: keyOf(0), Secondary: keyOf(1), ReadOnly: keyOf(2)}

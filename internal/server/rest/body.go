@@ -9,10 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// discardSmall is the maximum size of an unread body that is discarded so that the connection can be reused.
+// discardSmall is the maximum size of an unread body that is discarded to reuse the connection.
 const discardSmall = 256 << 10
 
-// invite sends "100 Continue" if the client waits for it, and sets the deadline of the body.
+// invite sends "100 Continue" if the client waits for this response. It also sets the deadline of the body.
 func (c *conn) invite() error {
 	if c.in.awaited {
 		c.in.awaited = false
@@ -76,8 +76,8 @@ func (c *conn) chunked(most int) (b []byte, err error) {
 	}
 }
 
-// discard reads up to most bytes of the remaining body, whose length is known. It reports whether the body is
-// complete.
+// discard reads up to most bytes of the remaining body. The length of the body must be known. It reports whether the
+// body is complete.
 func (c *conn) discard(most int64) bool {
 	most = min(most, c.in.left)
 	if n := min(most, int64(c.in.w-c.in.r)); n > 0 {
@@ -112,7 +112,7 @@ func (x *exchange) refuseMalformed(m *httpwire.Malformed) {
 	x.write(x.refuse(failureOf(m)))
 }
 
-// bodyFailure converts an error that occurred while a body was being read.
+// bodyFailure converts an error that occurred while a body was read.
 func bodyFailure(err error) *failure {
 	if m, ok := errors.AsType[*httpwire.Malformed](err); ok {
 		return failureOf(m)

@@ -12,14 +12,14 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// These are the modes of a change feed, as named by clients.
+// These are the modes of a change feed. The names are the names that clients use.
 const (
 	latestVersions = "incremental feed"
 	allVersions    = "full-fidelity feed"
 )
 
-// changes returns a page of the change feed. The etag of the response is the continuation. If there are no more
-// changes, the response contains only the etag.
+// changes returns a page of the change feed. The etag of the response is the continuation. If no more changes exist,
+// the response contains only the etag.
 func (h *queryHandler) changes(ctx context.Context, x *exchange, c *container.Container) (*answer, error) {
 	r := &container.ChangesRequest{RequestOptions: x.asked()}
 	var err error
@@ -51,7 +51,7 @@ func (h *queryHandler) changes(ctx context.Context, x *exchange, c *container.Co
 }
 
 // feedFrom determines where a change feed begins. If a client sends both a continuation and a time, the continuation
-// takes precedence.
+// has precedence.
 func (x *exchange) feedFrom(r *container.ChangesRequest) *failure {
 	switch etag := x.header.Get(hIfNoneMatch); etag {
 	case "":

@@ -4,8 +4,8 @@ package rest
 
 import "golang.org/x/sys/unix"
 
-// peerClosed reports whether the peer of a socket has closed the connection or its sending half, even if there is
-// unread input.
+// peerClosed reports whether the peer of a socket has closed the connection or the sending half of the connection.
+// Unread input does not affect the result.
 func peerClosed(fd int) bool {
 	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
 	n, err := unix.Poll(p, 0)

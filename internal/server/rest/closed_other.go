@@ -4,5 +4,5 @@
 
 package rest
 
-// peerClosed always returns false, because the state of the peer is not available on this platform.
+// peerClosed always returns false, because this platform does not provide the state of the peer.
 func peerClosed(int) bool { return false }

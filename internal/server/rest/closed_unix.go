@@ -6,8 +6,8 @@ package rest
 
 import "golang.org/x/sys/unix"
 
-// peerClosed reports whether the peer of a socket has closed the connection or its sending half. It returns false if
-// there is unread input.
+// peerClosed reports whether the peer of a socket has closed the connection or the sending half of the connection. If
+// the socket has unread input, it returns false.
 func peerClosed(fd int) bool {
 	var b [1]byte
 	n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// keepBytes is the maximum size of a reused buffer. Response bodies of up to this size are copied to the buffer of
-	// the head, so that a single write sends the response.
+	// keepBytes is the maximum size of a reused buffer. Response bodies of up to this size are copied into the buffer
+	// of the head. A single write then sends the response.
 	keepBytes = 64 << 10
 	// lingerTime and lingerBytes limit the input that is read after the connection has been closed for writing.
 	lingerTime, lingerBytes = time.Second, 4 << 20
@@ -27,17 +27,17 @@ const (
 // conn is a connection. Its goroutine runs serve and owns all fields without a comment.
 type conn struct {
 	server     *Server
-	clientConn *clientConn // the socket and its slot
-	nc         net.Conn    // clientConn, or TLS on top of it
-	// ctx is the context of its requests. It ends with the connection, or earlier if the client disconnects during a
-	// request.
+	clientConn *clientConn // the socket with its slot
+	nc         net.Conn    // clientConn, or TLS on top of clientConn
+	// ctx is the context of the requests on the connection. It ends when the connection ends, or when the client
+	// disconnects during a request.
 	ctx    context.Context
 	cancel context.CancelFunc
-	// number is unique on the node, including restarts. since is the start of the connection.
+	// number is unique on the node, even across restarts. since is the start time of the connection.
 	number uint64
 	since  time.Time
 	doing  doing
-	// looked is the request that look has seen last.
+	// looked is the last request that look has seen.
 	looked int64
 
 	in input
@@ -63,11 +63,10 @@ func newConn(s *Server, g *clientConn) *conn {
 	return c
 }
 
-// serve serves requests until either side closes the connection.
+// serve serves requests until the server or the client closes the connection.
 func (c *conn) serve() {
 	defer c.end()
-	// An unauthenticated client must complete the TLS handshake and send the first request within the time limit for
-	// headers.
+	// An unauthenticated client must complete the TLS handshake and send the first request within headerWait.
 	c.readBy = time.Now().Add(headerWait)
 	c.writeBy = c.readBy
 	if c.nc.SetDeadline(c.readBy) != nil {
@@ -105,7 +104,7 @@ func (c *conn) end() {
 	_ = c.clientConn.Close()
 }
 
-// await waits for the first byte of a request. An idle connection has no buffer except room.
+// await waits for the first byte of a request. An idle connection has no buffer in addition to room.
 func (c *conn) await(first bool) error {
 	if c.in.r < c.in.w {
 		return nil
@@ -137,8 +136,8 @@ func (c *conn) begin() {
 	}
 }
 
-// interrupt closes the connection if it has been idle for Server.idleGap. The response to an earlier request announces
-// the end of the connection, so the client loses no request.
+// interrupt closes the connection if it has been idle for Server.idleGap. The response to an earlier request has
+// announced the end of the connection, so no request of the client is lost.
 func (c *conn) interrupt() {
 	c.idle.mu.Lock()
 	defer c.idle.mu.Unlock()
@@ -147,8 +146,8 @@ func (c *conn) interrupt() {
 	}
 }
 
-// readWithin sets a read deadline. It keeps the previous deadline if that deadline is earlier by at most a quarter of
-// the time, because setting timers is expensive.
+// readWithin sets a read deadline. If the previous deadline is earlier by at most a quarter of the time, it is kept,
+// because setting timers is expensive.
 func (c *conn) readWithin(d time.Duration) error {
 	now := time.Now()
 	if left := c.readBy.Sub(now); left <= d && left >= d-d/4 {
@@ -211,7 +210,7 @@ func (c *conn) head(first bool) error {
 	}
 }
 
-// flush writes the pending output. The client must read it within about answerWait.
+// flush writes the pending output. The client must read the output within about answerWait.
 func (c *conn) flush() error {
 	if c.x == nil || len(c.x.out) == 0 {
 		return nil
@@ -233,8 +232,8 @@ func (c *conn) write(b []byte) error {
 	return err
 }
 
-// linger discards input for some time, so that the client can read its response. Closing a socket with unread input
-// resets the connection, and the response would be lost.
+// linger discards input for some time, during which the client can read its response. If a socket with unread input is
+// closed, the connection is reset, and the response is lost.
 func (c *conn) linger() {
 	var half interface{ CloseWrite() error }
 	if t, ok := c.nc.(*tls.Conn); ok {
@@ -276,8 +275,8 @@ type idleness struct {
 	// idle reports whether no request has begun. turn counts requests. mu guards all fields.
 	idle bool
 	turn uint64
-	// from is the time at which the method since first found the connection idle. fromTurn is the value of turn at that
-	// time.
+	// from is the time at which the method since first found the connection idle. fromTurn is the value of turn at
+	// that time.
 	from     time.Time
 	fromTurn uint64
 }
@@ -291,7 +290,7 @@ func (i *idleness) set(idle bool) {
 	i.mu.Unlock()
 }
 
-// since returns the time since the first call that found the connection idle, or 0 if the connection is not idle. The
+// since returns the time since it first found the connection idle. It returns 0 if the connection is not idle. The
 // caller must hold mu.
 func (i *idleness) since(now time.Time) time.Duration {
 	if !i.idle {

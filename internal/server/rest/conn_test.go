@@ -37,7 +37,7 @@ func (s *surface) dial() *line {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { c.Close() })
-	// Tests reach this deadline only if a response is missing.
+	// This deadline passes only if a response is missing.
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return &line{c, s.t, bufio.NewReader(c)}
 }
@@ -78,8 +78,8 @@ func (l *line) ended(about string) {
 	}
 }
 
-// text returns a signed request with additional headers at the beginning. The body has a Content-Length unless more
-// defines another framing.
+// text returns a signed request with additional headers at the beginning. The body has a Content-Length header unless
+// more contains another framing.
 func (s *surface) text(method, path, version, body, more string) string {
 	r := httptest.NewRequest(method, path, nil)
 	sign(r, s.keys.Primary, time.Now())
@@ -101,15 +101,15 @@ func itemOf(id string, size int) string {
 	return `{"id":"` + id + `","pk":"a","x":"` + strings.Repeat("x", size) + `"}`
 }
 
-// TestPipelining checks that requests are answered in order for any fragmentation of their bytes. Requests may arrive
-// together or byte by byte, have bodies or not, and be smaller or larger than the buffers.
+// TestPipelining checks that requests are answered in order, regardless of how their bytes are fragmented. Requests
+// may arrive together or byte by byte. They may have bodies, and may be smaller or larger than the buffers.
 func TestPipelining(t *testing.T) {
 	for _, step := range []int{1 << 20, 1000, 1} {
 		pipeline(t, step)
 	}
 }
 
-// pipeline sends requests in steps of a given number of bytes.
+// pipeline sends requests in steps of the given number of bytes.
 func pipeline(t *testing.T, step int) {
 	s := newSurface(t, Options{})
 	large := itemOf("large", 260_000)
@@ -145,8 +145,8 @@ func pipeline(t *testing.T, step int) {
 	}
 }
 
-// TestVersions checks which connections stay open for each HTTP version and Connection header, and that HEAD has no
-// body.
+// TestVersions checks which connections stay open for each HTTP version and Connection header. It also checks that the
+// response to HEAD has no body.
 func TestVersions(t *testing.T) {
 	s := newSurface(t, Options{})
 	for _, c := range []struct{ version, header, connection string }{
@@ -179,8 +179,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestExpectations checks that a client that waits before sending a body receives "100 Continue" if the server is going
-// to read the body. A client whose request is rejected earlier must not receive it.
+// TestExpectations checks a client that waits before it sends a body. It must receive "100 Continue" if the server is
+// going to read the body. A client whose request is rejected earlier must not receive it.
 func TestExpectations(t *testing.T) {
 	s := newSurface(t, Options{})
 	const expect = "Expect: 100-continue\r\n"
@@ -220,8 +220,8 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
-// TestSmuggling checks that a request whose end is ambiguous is rejected. The bytes after it must not be executed as a
-// request, and the connection must end.
+// TestSmuggling checks that a request with an ambiguous end is rejected. The bytes after the request must not be
+// executed as another request, and the connection must end.
 func TestSmuggling(t *testing.T) {
 	s := newSurface(t, Options{})
 	smuggled := s.text("DELETE", "/dbs/d", http11, "", "")
@@ -242,7 +242,7 @@ func TestSmuggling(t *testing.T) {
 		"a head too large": s.text(get, "/", http11, smuggled, "X: "+strings.Repeat("x", headerBytesMax)+"\r\n"),
 	} {
 		l := s.dial()
-		// A server that has rejected the head need not read the rest.
+		// A server that has rejected the head need not read the body.
 		go func() { _, _ = io.WriteString(l, text) }()
 		if r, body := l.answer(post); r.StatusCode/100 != 4 && r.StatusCode != 501 || !r.Close ||
 			!strings.Contains(body, `"message"`) {
@@ -253,8 +253,8 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// TestUnreadBodies checks that a connection stays open after a rejected request with a small body. The connection must
-// end after a request whose body is long or of unknown length, but the client must still be able to read the response.
+// TestUnreadBodies checks that a connection stays open after a rejected request with a small body. If the body is long
+// or has an unknown length, the connection must end. The client must still be able to read the response.
 func TestUnreadBodies(t *testing.T) {
 	s := newSurface(t, Options{})
 	for name, c := range map[string]struct {
@@ -281,7 +281,7 @@ func TestUnreadBodies(t *testing.T) {
 	}
 }
 
-// TestSlowClients checks the time limits of an idle client, of headers, of bodies, and of reading responses.
+// TestSlowClients checks the time limits for an idle client, for headers, for bodies, and for reading responses.
 func TestSlowClients(t *testing.T) {
 	s := newSurface(t, Options{IdleTimeout: 5 * time.Minute})
 	s.want("POST "+docs, itemOf("1", 200_000), pk, 201)
@@ -316,7 +316,7 @@ func TestSlowClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				// The clock of the bubble differs from the clock of the signatures.
+				// The bubble and the signatures have different clocks.
 				s.server.opts.Clock = fakeclock.At(testedAt)
 				near, far := net.Pipe()
 				g, _ := s.server.connLimiter.admit(near)
@@ -350,9 +350,8 @@ func get1(c net.Conn, request string) {
 	}
 }
 
-// TestGracefulStop checks that a server in shutdown answers requests that have arrived, including a request on a
-// previously idle connection. The last response must announce the end of the connection, and idle connections must
-// end.
+// TestGracefulStop checks that a server answers the requests that arrive during a shutdown. It covers a request on a
+// previously idle connection. The last response must announce the end of the connection. Idle connections must end.
 func TestGracefulStop(t *testing.T) {
 	entered, leave := make(chan bool), make(chan bool)
 	s := newSurface(t, Options{})
@@ -361,10 +360,10 @@ func TestGracefulStop(t *testing.T) {
 		<-leave
 		return func() {}, true
 	}
-	s.server.idleGap = time.Minute // the test may take long
+	s.server.idleGap = time.Minute // the test may take a long time
 	before := s.accepted()
 	idle, busy, late := s.dial(), s.dial(), s.dial()
-	// A connection that the server has not accepted yet ends with the listener.
+	// If the server has not accepted a connection yet, the connection ends with the listener.
 	eventually.True(t, "the connections are accepted", func() bool { return s.accepted() >= before+3 })
 	busy.send(s.text(get, "/", http11, "", "") + s.text(get, "/", http11, "", ""))
 	<-entered
@@ -426,7 +425,7 @@ func TestClearAtHTTPS(t *testing.T) {
 	}
 }
 
-// scribbled is an endless connection that records its output.
+// scribbled is an endless connection. It records the output of the server.
 type scribbled struct {
 	endless
 	written strings.Builder
@@ -434,8 +433,8 @@ type scribbled struct {
 
 func (s *scribbled) Write(b []byte) (int, error) { return s.written.Write(b) }
 
-// FuzzConnection checks that any input of an unauthenticated client is processed in a limited time, causes no failure,
-// and grants no access.
+// FuzzConnection checks that any input from an unauthenticated client is processed in a limited time. The input must
+// cause no failure and grant no access.
 func FuzzConnection(f *testing.F) {
 	f.Add([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"))
 	f.Add([]byte("POST /dbs HTTP/1.1\r\nHost: h\r\nAuthorization: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"))
@@ -481,8 +480,8 @@ func (s *surface) queryText() string {
 		"x-ms-documentdb-isquery: True\r\nUser-Agent: tool/1\r\n")
 }
 
-// TestClientLeaves checks that a request ends when its client disconnects in any way, even if the client has sent
-// further requests.
+// TestClientLeaves checks that a request ends when its client disconnects in any way. The client may have sent further
+// requests.
 func TestClientLeaves(t *testing.T) {
 	s := newSurface(t, Options{})
 	begun, ended := s.slowly()
@@ -519,8 +518,8 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// TestListedSessions checks that connections are listed with their current request without item data, and that
-// canceling ends the request and the connection.
+// TestListedSessions checks that connections are listed with their current request, but without item data. A
+// cancellation must end the request and the connection.
 func TestListedSessions(t *testing.T) {
 	s := newSurface(t, Options{})
 	begun, ended := s.slowly()

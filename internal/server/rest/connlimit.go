@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// connLimiter limits the connections of a server. A connection without a validly signed request is unauthenticated. If
-// the limit is reached, the oldest unauthenticated connection is closed. Clients without a key therefore cannot lock
-// out other clients with idle or slow connections.
+// connLimiter limits the connections of a server. A connection without a validly signed request is unauthenticated.
+// When the limit is reached, the oldest unauthenticated connection is closed. Therefore, clients without a key cannot
+// lock out other clients with idle or slow connections.
 type connLimiter struct {
 	max, perAddress int
 	stats           *Stats
@@ -32,12 +32,13 @@ type clientConn struct {
 	// number identifies the connection.
 	number uint32
 	remote netip.AddrPort
-	// element is the connection's element in of.unauthenticated, or nil if the connection is authenticated. of.mu
-	// guards it.
+	// element is the element of the connection in of.unauthenticated. It is nil if the connection is authenticated.
+	// of.mu guards element.
 	element *list.Element
 	// left reports whether the connection has released its slot.
 	left bool
-	// refusal is the error for the first request of a connection without a slot. Otherwise, it is empty.
+	// refusal is the error for the first request of a connection without a slot. For other connections, refusal is
+	// empty.
 	refusal string
 }
 
@@ -48,8 +49,8 @@ func (g *clientConn) known() {
 	g.setUnauthenticated(false)
 }
 
-// setUnauthenticated adds the connection to, or removes it from, the list of unauthenticated connections. The caller
-// must hold mu.
+// setUnauthenticated adds the connection to the list of unauthenticated connections, or removes it. The caller must
+// hold mu.
 func (g *clientConn) setUnauthenticated(yes bool) {
 	switch l := &g.of.unauthenticated; {
 	case yes:
@@ -69,7 +70,7 @@ func (g *clientConn) Close() error {
 	return g.Conn.Close()
 }
 
-// leave releases a slot once. The caller must hold mu.
+// leave releases the slot of a connection. Further calls have no effect. The caller must hold mu.
 func (w *connLimiter) leave(g *clientConn) {
 	if g.left {
 		return
@@ -95,12 +96,12 @@ func (w *connLimiter) oldest(fits func(*clientConn) bool) *clientConn {
 	return nil
 }
 
-// rejectedMax is the maximum number of connections that receive an error because no slot is free. Further connections
-// are closed.
+// rejectedMax is the maximum number of connections that receive an error because no slot is free. Additional
+// connections are closed.
 const rejectedMax = 32
 
-// admit registers a connection, or returns nil. out is an unauthenticated connection that must be closed to free its
-// slot.
+// admit registers a connection, or returns nil. out is an unauthenticated connection that the caller must close to
+// free its slot.
 func (w *connLimiter) admit(c net.Conn) (g, out *clientConn) {
 	g = &clientConn{Conn: c, of: w}
 	if a, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil {

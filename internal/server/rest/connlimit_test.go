@@ -29,7 +29,7 @@ func newVisitor(t *testing.T, addr string) *visitor {
 	return &visitor{t: t, client: &http.Client{Transport: transport}, url: "http://" + addr + "/"}
 }
 
-// ask requests the account with a valid signature.
+// ask sends a request for the account with a valid signature.
 func (v *visitor) ask() (status int, body string) {
 	v.t.Helper()
 	r, err := http.NewRequest(get, v.url, nil)
@@ -82,8 +82,8 @@ func listen(t testing.TB, s *Server) (addr string) {
 	return l.Addr().String()
 }
 
-// TestStrangersMakeRoom checks that any number of idle or slow connections stays within the limit, and that clients
-// with a key can still connect and stay connected.
+// TestStrangersMakeRoom checks that idle or slow connections stay within the limit, regardless of their number.
+// Clients with a key must be able to connect and stay connected.
 func TestStrangersMakeRoom(t *testing.T) {
 	const places, crowd = 20, 300
 	s, addr := startServer(t, Options{ConnectionsMax: places})
@@ -96,7 +96,7 @@ func TestStrangersMakeRoom(t *testing.T) {
 			}
 			t.Cleanup(func() { c.Close() })
 			if unauthenticated++; i%2 == 0 {
-				// The connection may already be closed.
+				// The server may already have closed the connection.
 				_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: h\r\nX-Slow: "+strings.Repeat("x", i))
 			}
 		}
@@ -119,8 +119,8 @@ func TestStrangersMakeRoom(t *testing.T) {
 	}
 }
 
-// TestConnectionLimits checks that an additional connection receives an error if all slots are used by authenticated
-// clients or by clients from one address. The connection must succeed when a slot is free.
+// TestConnectionLimits checks that an additional connection receives an error if authenticated clients or clients from
+// one address use all slots. The connection must succeed when a slot is free.
 func TestConnectionLimits(t *testing.T) {
 	for text, o := range map[string]Options{
 		"HTTP connection limit of this node is reached": {ConnectionsMax: 3},
@@ -153,8 +153,8 @@ type auditRecords []Audited
 // WriteREST implements Auditor.
 func (r *auditRecords) WriteREST(a *Audited) { *r = append(*r, *a) }
 
-// TestAudit checks that every request is audited when it has completed. The record must contain the client, the
-// operation, the target, the text of a query, and the status.
+// TestAudit checks that every completed request is audited. The record must contain the client, the operation, the
+// target, the text of a query, and the status.
 func TestAudit(t *testing.T) {
 	var got auditRecords
 	s := newSurface(t, Options{Auditor: &got})

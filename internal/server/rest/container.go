@@ -57,7 +57,7 @@ func (h *containerHandler) setHeaders(x *exchange, c *container.Container) {
 	h.sessions.report(x, c)
 }
 
-// withStatistics adds statistics of the physical partitions to a container if the client requests them. It adds
+// withStatistics adds statistics of the physical partitions to a container if the client requests them. It adds the
 // statistics of all partitions to the headers.
 func (h *containerHandler) withStatistics(ctx context.Context, x *exchange, c *container.Container,
 	resource []byte) []byte {

@@ -13,8 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/function/script"
 )
 
-// Engine is the engine behind the server. *container.Engine implements it. Clients receive *container.Error errors
-// unchanged.
+// Engine is the engine behind the server. *container.Engine implements it. Clients receive errors of the type
+// *container.Error unchanged.
 type Engine interface {
 	resources
 	records
@@ -31,10 +31,10 @@ type compiler interface {
 	Evaluation(ctx context.Context, who fairshare.Principal) *meter.Meter
 }
 
-// resources are databases and containers.
+// resources manages databases and containers.
 type resources interface {
-	// Renewed waits until this node has received all databases and containers. It returns false if this node cannot be
-	// missing any database or container.
+	// Renewed waits until this node has received all databases and containers. If this node cannot be missing a
+	// database or container, Renewed returns false.
 	Renewed(ctx context.Context) bool
 	Databases() []*container.Database
 	Database(id string) (*container.Database, error)

@@ -22,11 +22,11 @@ type exchange struct {
 	request httpwire.Request
 	header  httpwire.Fields // headers of the request
 	target  *target
-	// signer is the key that signed the request, and operation is the requested operation. They are empty until they
-	// are known.
+	// signer is the name of the key that signed the request. operation is the requested operation. They are empty
+	// until they are known.
 	signer    string
 	operation *operation
-	// body is the request body. held is the memory counted for the body.
+	// body is the request body. held is the amount of memory that is counted for the body.
 	body []byte
 	held int64
 
@@ -75,7 +75,7 @@ func (c *conn) exchange() {
 	c.x.write(c.x.carryOut())
 }
 
-// carryOut executes the operation and reads the rest of the request.
+// carryOut executes the operation and reads the remaining request.
 func (x *exchange) carryOut() *answer {
 	s, c := x.server, x.conn
 	s.stats.InFlight.Add(1)
@@ -97,7 +97,7 @@ func (x *exchange) carryOut() *answer {
 	return a
 }
 
-// serve authenticates the request, determines its operation and executes it.
+// serve authenticates the request, determines its operation, and executes the operation.
 func (x *exchange) serve() (a *answer, err error) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -125,7 +125,7 @@ func (x *exchange) serve() (a *answer, err error) {
 	x.signer = signer
 	if c.doing.client.Load() == nil {
 		c.clientConn.known()
-		// The header refers to the whole head.
+		// The value refers to the memory of the whole head, so it is copied.
 		c.doing.client.Store(&clientID{signer, strings.Clone(x.header.Get("User-Agent"))})
 	}
 	if !known {
@@ -161,10 +161,10 @@ func (x *exchange) recovered(panicked any) *failure {
 	return &failure{status: http.StatusInternalServerError, message: "Internal error. See the log of the node."}
 }
 
-// targetNone represents an invalid path. No client can sign it.
+// targetNone represents an invalid path. No client can sign a request for it.
 var targetNone = target{kind: "none"}
 
-// admit rejects a request if a limit or the admission control of the node does not allow it.
+// admit rejects a request that a limit or the node's admission control does not permit.
 func (x *exchange) admit() (done func(), refusal *failure) {
 	s := x.server
 	if s.stats.InFlight.Load() > int64(s.opts.RequestsMax) {
@@ -217,8 +217,8 @@ func (x *exchange) read() error {
 	return nil
 }
 
-// tooLarge rejects a body that exceeds the limit. It discards the body up to a limit, so that the client can read the
-// response, unless the client waits for "100 Continue".
+// tooLarge rejects a body that exceeds the limit. It discards the body, up to a limit, so the client can read the
+// response. It does not do this if the client waits for "100 Continue".
 func (x *exchange) tooLarge() error {
 	if c := x.conn; !c.in.awaited {
 		c.discard(discardMax)

@@ -55,7 +55,8 @@ func newSurface(t *testing.T, o Options) *surface {
 	return s
 }
 
-// sign signs a request as clients do. For creating, listing, and querying resources, it signs the link of the parent.
+// sign signs a request in the same way as clients. For requests that create, list, or query resources, it signs the
+// link of the parent.
 func sign(r *http.Request, key []byte, now time.Time) {
 	t := parseTarget(r.URL.EscapedPath())
 	signed := []byte("\n")
@@ -79,7 +80,7 @@ type reply struct {
 	body   string
 }
 
-// ask sends "METHOD PATH" with a body and headers, signed with a key.
+// ask sends a request of the form "METHOD PATH" with a body and headers. The request is signed with a key.
 func (s *surface) ask(what, body string, header map[string]string, key []byte) reply {
 	s.t.Helper()
 	method, path, _ := strings.Cut(what, " ")
@@ -118,7 +119,7 @@ type m = map[string]string
 
 var pk = m{"x-ms-documentdb-partitionkey": `["a"]`}
 
-// with returns pk and additional headers.
+// with returns pk with additional headers.
 func with(pairs ...string) map[string]string {
 	h := m{"x-ms-documentdb-partitionkey": `["a"]`}
 	for i := 0; i < len(pairs); i += 2 {
@@ -129,8 +130,8 @@ func with(pairs ...string) map[string]string {
 
 const docs = "/dbs/d/colls/c/docs"
 
-// TestExchanges checks the status, body, and headers of the responses to a sequence of requests. The expected bodies
-// and headers are patterns.
+// TestExchanges checks the status, the body, and the headers of the responses to a sequence of requests. The expected
+// bodies and headers are patterns.
 func TestExchanges(t *testing.T) {
 	s := newSurface(t, Options{})
 	query := with("Content-Type", "application/query+json", "x-ms-documentdb-isquery", "true")
@@ -330,7 +331,7 @@ func TestReadOnlyKey(t *testing.T) {
 	}
 }
 
-// TestETags checks that resources are not sent if the client has the current version.
+// TestETags checks that a resource is not sent if the client has its current version.
 func TestETags(t *testing.T) {
 	s := newSurface(t, Options{})
 	s.want("POST "+docs, `{"id":"1","pk":"a"}`, pk, 201)
@@ -359,8 +360,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestRangesAfterSplits checks that a physical partition that still exists with part of its keys is not reported as a
-// parent. Otherwise, clients would remove the partition.
+// TestRangesAfterSplits checks a physical partition that still exists with some of its keys. It must not be reported
+// as a parent. Otherwise, clients would remove the partition.
 func TestRangesAfterSplits(t *testing.T) {
 	s := newSurface(t, Options{})
 	s.fake.ranges = []container.Range{{ID: "0", Max: "1F", Parents: []string{"9"}}, {ID: "1", Min: "1F", Max: "FF",
@@ -404,8 +405,8 @@ func TestErrorsOfTheDatabase(t *testing.T) {
 	}
 }
 
-// TestBounds checks that the limits of bodies, of concurrent requests, and of their bytes are enforced, and that
-// admission control is used. Rejected requests must not remain counted.
+// TestBounds checks that the limits on bodies, on concurrent requests, and on their bytes are enforced. It also checks
+// that admission control is used. After a rejection, the request must not be counted.
 func TestBounds(t *testing.T) {
 	s := newSurface(t, Options{})
 	big := `{"id":"1","pk":"a","x":"` + strings.Repeat("x", BodyBytesMax) + `"}`
@@ -434,7 +435,7 @@ func TestBounds(t *testing.T) {
 // without a key must be closed.
 func TestHTTPS(t *testing.T) {
 	keys := &Keys{Primary: keyOf(0)}
-	// This server is started only for its certificate, which its client trusts.
+	// This server exists only for its certificate, which its client trusts.
 	h := httptest.NewTLSServer(http.NotFoundHandler())
 	defer h.Close()
 	addr := listen(t, New(newFake(), noScripts{}, Options{Account: &surface{keys: keys}, TLS: h.TLS}))
@@ -458,7 +459,7 @@ func TestHTTPS(t *testing.T) {
 	}
 }
 
-// TestServe checks that a server serves a listener and ends with Shutdown.
+// TestServe checks that a server serves a listener and that Shutdown ends the server.
 func TestServe(t *testing.T) {
 	keys := &Keys{Primary: keyOf(0)}
 	s := New(newFake(), noScripts{}, Options{Account: &surface{keys: keys}})

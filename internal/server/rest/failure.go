@@ -21,7 +21,7 @@ type failure struct {
 	// sub is the sub-status, or 0.
 	sub     int
 	message string
-	// retryAfter is the retry delay, or 0 if the response contains no delay.
+	// retryAfter is the retry delay. It is 0 if the response contains no delay.
 	retryAfter time.Duration
 	// charge is the charge of the failed request.
 	charge ru.Units
@@ -29,7 +29,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.message }
 
-// codes maps a status to the code in an error body.
+// codes maps statuses to the codes in error bodies.
 var codes = map[int]string{
 	http.StatusBadRequest:            "BadRequest",
 	http.StatusUnauthorized:          "Unauthorized",
@@ -72,7 +72,7 @@ func (f *failure) body() []byte {
 		Message string `json:"message"`
 	}{codes[f.status], f.message})
 	if err != nil {
-		return []byte("{}") // encoding two strings never fails
+		return []byte("{}") // the encoding of two strings never fails
 	}
 	return b
 }
@@ -113,7 +113,7 @@ func failureOf(err error) *failure {
 	return &failure{status: status, message: err.Error()}
 }
 
-// overloadWait is the retry delay after a rejection by admission control.
+// overloadWait is the retry delay after admission control has rejected a request.
 const overloadWait = 100 * time.Millisecond
 
 func is[E error](err error) bool {

@@ -27,8 +27,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/function/script"
 )
 
-// fake is an engine in memory with the features that the server uses. These are resources, items with conditions,
-// transactions, and queries that return all items.
+// fake is an in-memory engine with the features that the server uses. These features are resources, items with
+// conditions, transactions, and queries that return all items.
 type fake struct {
 	mu         sync.Mutex
 	databases  map[string]*container.Database
@@ -43,7 +43,7 @@ type fake struct {
 	refusal error
 	// asked is the last query.
 	asked container.QueryRequest
-	// query, if not nil, is called by every query.
+	// query, if not nil, is called for every query.
 	query func(ctx context.Context) error
 }
 
@@ -56,7 +56,7 @@ func newFake() *fake {
 		ranges: []container.Range{{ID: "0", Max: "FF"}}, rangesETag: `"r1"`, lsn: 1}
 }
 
-// rid returns a new resource ID below another resource ID.
+// rid returns a new resource ID that is below another resource ID.
 func (f *fake) rid(parent string, size int) string {
 	id, _ := base64.StdEncoding.DecodeString(parent)
 	f.made++
@@ -452,7 +452,7 @@ func (f *fake) Feed(_ context.Context, c *container.Container, s container.Scope
 	return page, nil
 }
 
-// Changes returns all items, or no items if the request has a continuation.
+// Changes returns all items. If the request has a continuation, Changes returns no items.
 func (f *fake) Changes(ctx context.Context, c *container.Container, r *container.ChangesRequest) (
 	*container.ChangesPage, error) {
 	if r.Continuation != "" || r.Now {
@@ -515,7 +515,7 @@ func (f *fake) DeleteScript(context.Context, *container.Container, *container.Sc
 	return container.Errorf(503, 0, "The fake keeps no scripts.")
 }
 
-// noScripts returns a description of the call instead of executing procedures and triggers.
+// noScripts describes the calls of procedures and triggers instead of executing them.
 type noScripts struct{}
 
 func (noScripts) Execute(_ context.Context, _ *container.Container, key epk.Key, id string, args []byte, log bool,
@@ -532,7 +532,7 @@ func (noScripts) Do(_ context.Context, _ *container.Container, key epk.Key, op *
 
 func (noScripts) Functions(*container.Container) sql.Functions { return nil }
 
-// precondition rejects an etag that does not match a condition.
+// precondition rejects an etag that does not satisfy a condition.
 func precondition(ifMatch, etag string) error {
 	if ifMatch != "" && ifMatch != "*" && ifMatch != etag {
 		return container.Errorf(412, 0, "One of the specified pre-condition is not met.")

@@ -48,7 +48,7 @@ const (
 	hContentType     = "Content-Type"
 )
 
-// These are the names of response headers, as sent.
+// These are the names of response headers in the form in which they are sent.
 const (
 	aCharge       = "x-ms-request-charge"
 	aActivity     = "x-ms-activity-id"
@@ -74,14 +74,14 @@ const (
 	aScriptLog    = "x-ms-documentdb-script-log-results"
 )
 
-// flag reports whether a header has the value true, ignoring case.
+// flag reports whether a header has the value true. The case of the value does not matter.
 func flag(h httpwire.Fields, name string) bool { return strings.EqualFold(h.Get(name), "true") }
 
 // minimal reports whether the client does not need the body of a written item.
 func minimal(h httpwire.Fields) bool { return strings.EqualFold(h.Get(hPrefer), "return=minimal") }
 
 const (
-	// pageDefault is the default number of items in a page. pageFull is the number of items in a page for the value -1.
+	// pageDefault is the default number of items in a page. pageFull is the number of items that the value -1 selects.
 	pageDefault, pageFull = 100, 1000
 	// pageMax is the maximum number of items in a page.
 	pageMax = 10_000

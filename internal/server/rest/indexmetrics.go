@@ -10,7 +10,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// singleIndex is an index of one path in the client's format.
+// singleIndex is an index on one path in the client's format.
 type singleIndex struct {
 	FilterExpression string `json:",omitempty"`
 	IndexSpec        string
@@ -27,7 +27,7 @@ func singleIndexes(paths []string) []singleIndex {
 	return out
 }
 
-// compositeIndex is an index of several paths, such as /a ASC.
+// compositeIndex is an index on several paths, such as /a ASC.
 type compositeIndex struct {
 	IndexSpecs       []string
 	IndexImpactScore string
@@ -41,8 +41,8 @@ func compositeIndexes(specs [][]string) []compositeIndex {
 	return out
 }
 
-// indexMetrics sets the index utilization header if the client requests it. It lists the used and the potential indexes
-// as JSON in base64. In the second format, it lists the indexes as URL-encoded JSON.
+// indexMetrics sets the index utilization header if the client requests it. The header lists the used and the
+// potential indexes as JSON in base64. In the second format, the header lists the indexes as URL-encoded JSON.
 func (x *exchange) indexMetrics(u *container.IndexUtilization) {
 	used, missed := singleIndexes(u.UtilizedSingle), singleIndexes(u.PotentialSingle)
 	combined, lacking := compositeIndexes(u.UtilizedComposite), compositeIndexes(u.PotentialComposite)

@@ -9,11 +9,11 @@ const inputBytes = 4 << 10
 
 // input is the buffered input of a connection.
 type input struct {
-	// buf holds the input from r to w. buf is room unless the input does not fit there.
+	// buf holds the input from r to w. buf is room, unless the input does not fit into room.
 	buf  []byte
 	r, w int
 	room [inputBytes]byte
-	// left is the size of the unread body, or httpwire.Chunks. If it is httpwire.Chunks, chunks holds the progress of
+	// left is the size of the unread body, or httpwire.Chunks. In the latter case, chunks holds the progress of
 	// reading the body. awaited means that the client waits for "100 Continue" before it sends the body.
 	left    int64
 	chunks  httpwire.Body
@@ -25,7 +25,7 @@ func (in *input) reset() { in.buf, in.r, in.w = in.room[:], 0, 0 }
 
 func (in *input) unread() []byte { return in.buf[in.r:in.w] }
 
-// space returns free space for a read, after the unread input.
+// space returns free space after the unread input for the next read.
 func (in *input) space() []byte {
 	switch {
 	case in.r == in.w:

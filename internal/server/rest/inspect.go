@@ -13,12 +13,12 @@ import (
 
 // doing describes the current request of a connection for other goroutines.
 type doing struct {
-	// began is the start of the request in Unix nanoseconds, or 0 if there is no request.
+	// began is the start time of the request in Unix nanoseconds. It is 0 if the connection has no request.
 	began     atomic.Int64
 	requests  atomic.Int64
 	operation atomic.Pointer[operation]
 	target    atomic.Pointer[target]
-	// client identifies the client. It is nil until the client has sent a valid signature.
+	// client identifies the client. client is nil until the client has sent a valid signature.
 	client atomic.Pointer[clientID]
 }
 
@@ -38,25 +38,26 @@ func (d *doing) end() {
 
 // SessionInfo describes a connection for operators.
 type SessionInfo struct {
-	// Number identifies the connection on the node, including restarts. Since is the start of the connection.
+	// Number identifies the connection on the node, even across restarts. Since is the start time of the connection.
 	Number uint64
 	Since  time.Time
 	Remote netip.AddrPort
 	// Encrypted reports whether the connection uses TLS.
 	Encrypted bool
-	// Key is the name of the key that signed the first request, or empty if no request has been signed. Agent is the
-	// User-Agent header of that request.
+	// Key is the name of the key that signed the first request. It is empty if no request has been signed. Agent is
+	// the User-Agent header of that request.
 	Key, Agent string
 	// Requests is the number of requests.
 	Requests int64
-	// Request is the operation of the current request with its database and container, without item IDs and query
-	// texts. Began is the start of the current request. Request is empty and Began is zero if there is no request.
+	// Request is the operation of the current request with its database and container. It contains no item IDs and no
+	// query texts. Began is the start time of the current request. If the connection has no request, Request is empty,
+	// and Began is zero.
 	Request string
 	Began   time.Time
 }
 
-// Sessions returns up to most connections, and the total number of connections. The connection with the oldest request
-// comes first. Connections without a request follow in descending order of their request counts.
+// Sessions returns up to most connections and the total number of connections. The connection with the oldest request
+// is first. Connections without a request follow in descending order of their request counts.
 func (s *Server) Sessions(most int) (list []SessionInfo, all int) {
 	s.each(func(c *conn) { list = append(list, c.inspect()) })
 	began := func(i *SessionInfo) int64 {
@@ -98,8 +99,8 @@ func (c *conn) inspect() SessionInfo {
 	return i
 }
 
-// Cancel closes the connection with a number and cancels its request. It returns false if the connection does not
-// exist. A write that has reached a log still takes effect.
+// Cancel closes the connection with the given number and cancels its request. It returns false if the connection does
+// not exist. A write that has reached a log still takes effect.
 func (s *Server) Cancel(number uint64) (SessionInfo, bool) {
 	var found *conn
 	s.each(func(c *conn) {

@@ -41,7 +41,7 @@ func (x *exchange) wholeKey(c *container.Container) (epk.Key, error) {
 	return key, nil
 }
 
-// id returns the ID of the item in the path, which contains the ID or the resource ID.
+// id returns the ID of the item in the path. The path contains the ID or the resource ID of the item.
 func (h *itemHandler) id(ctx context.Context, x *exchange, c *container.Container, key epk.Key) (string, error) {
 	if x.byRID {
 		return h.engine.IDOf(ctx, c, key, x.target.id())

@@ -13,17 +13,17 @@ import (
 	"github.com/ilion-db/ilion/internal/control/schemachange"
 )
 
-// KeySettings lists the settings of the cluster that hold the generated keys: the primary, the secondary, and the
-// read-only key.
+// KeySettings lists the settings of the cluster that hold the generated primary, secondary, and read-only keys.
 var KeySettings = []string{"rest_primary_key", "rest_secondary_key", "rest_read_only_key"}
 
-// KeySource returns the configured keys, and the keys in the settings of the cluster for keys that are not configured.
+// KeySource returns the configured keys. For keys that are not configured, it returns the keys in the settings of the
+// cluster.
 type KeySource interface {
 	Keys(settings map[string]string) *Keys
 }
 
-// Keyring holds the current keys of the account: the configured keys and the generated keys in the metadata. It is safe
-// for concurrent use.
+// Keyring holds the current keys of the account, which are the configured keys and the generated keys in the metadata.
+// A Keyring is safe for concurrent use.
 type Keyring struct {
 	metadata *meta.Keeper
 	source   KeySource

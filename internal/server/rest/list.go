@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// feed returns a page of resources of a kind as JSON. It sets the header with their number.
+// feed returns a page of resources of one kind as JSON. It sets the header with the number of resources.
 func (o *output) feed(rid, kind string, page [][]byte) *answer {
 	size := len(rid) + len(kind) + 64
 	for _, r := range page {
@@ -33,20 +33,20 @@ func (o *output) feed(rid, kind string, page [][]byte) *answer {
 	return &answer{http.StatusOK, body}
 }
 
-// listed is a resource of a list. Its key is unique in the list and stable.
+// listed is a resource of a list. The key of a resource is stable and unique in the list.
 type listed struct {
 	key  string
 	body []byte
 }
 
-// sorted sorts a list by its keys, which continuations contain.
+// sorted sorts a list by the keys of its resources. Continuations contain these keys.
 func sorted(all []listed) []listed {
 	slices.SortFunc(all, func(a, b listed) int { return cmp.Compare(a.key, b.key) })
 	return all
 }
 
-// page returns a page of a list. Its continuation is the key of the page's last resource, which may have been deleted
-// before the next page is requested.
+// page returns a page of a list. The continuation is the key of the last resource in the page. This resource may be
+// deleted before the next page is requested.
 func (x *exchange) page(all []listed) ([][]byte, error) {
 	size, refusal := pageSize(x.header)
 	if refusal != nil {
@@ -77,8 +77,8 @@ func (x *exchange) page(all []listed) ([][]byte, error) {
 	return out, nil
 }
 
-// listMark is the beginning of the continuations of lists. Continuations of earlier builds consisted of the number of
-// resources already returned, so they skip resources after deletions.
+// listMark is the start of every continuation of a list. Continuations from earlier builds consist of the number of
+// returned resources, so they skip resources after deletions.
 const listMark = "."
 
 func badContinuation() error {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// pages reads a list in pages of two. pages calls seen with the IDs of each page before it requests the next page.
+// pages reads a list in pages of two resources. It calls seen with the IDs of each page before it requests the next
+// page.
 func (s *surface) pages(what, body string, seen func(ids []string)) (all []string) {
 	s.t.Helper()
 	h := m{"x-ms-max-item-count": "2"}
@@ -36,8 +37,8 @@ func (s *surface) pages(what, body string, seen func(ids []string)) (all []strin
 	return nil
 }
 
-// TestListsWhileDeleting checks that paging through a list, or through a query over it, skips no resources if listed
-// resources are deleted before the next page.
+// TestListsWhileDeleting checks paging through a list and through a query over a list. No resource may be skipped if
+// listed resources are deleted before the next page.
 func TestListsWhileDeleting(t *testing.T) {
 	const order = `{"query":"SELECT r.id FROM r ORDER BY r.id DESC"}`
 	for _, c := range []struct{ what, body string }{
@@ -74,7 +75,7 @@ func TestListsWhileDeleting(t *testing.T) {
 	}
 }
 
-// TestListContinuations checks that invalid continuations are rejected, including the numbers of earlier builds.
+// TestListContinuations checks that invalid continuations are rejected. They include the numbers from earlier builds.
 func TestListContinuations(t *testing.T) {
 	s := newSurface(t, Options{})
 	for _, text := range []string{"2", ".", "x", ".!"} {

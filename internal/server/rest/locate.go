@@ -15,7 +15,7 @@ type locator struct {
 	ctx    context.Context // context of the server
 }
 
-// database returns the database of the path. It returns 404 only after it has waited for the newest schema.
+// database returns the database of the path. It returns 404 only after it has waited for the latest schema.
 func (l *locator) database(x *exchange) (*container.Database, error) {
 	d, err := l.knownDatabase(x)
 	if err != nil && container.StatusOf(err) == http.StatusNotFound && l.engine.Renewed(l.ctx) {
@@ -24,7 +24,8 @@ func (l *locator) database(x *exchange) (*container.Database, error) {
 	return d, err
 }
 
-// knownDatabase finds the database of the path by its name, or by its resource ID if no database has the name.
+// knownDatabase finds the database of the path by its name. If no database has the name, it finds the database by its
+// resource ID.
 func (l *locator) knownDatabase(x *exchange) (*container.Database, error) {
 	name := x.target.database()
 	d, err := l.engine.Database(name)
@@ -37,8 +38,8 @@ func (l *locator) knownDatabase(x *exchange) (*container.Database, error) {
 	return d, err
 }
 
-// parentDatabase returns the database of the path for a request that concerns the database's containers. For such a
-// request, a missing database is reported as a missing owner.
+// parentDatabase returns the database of the path for a request that concerns the database's containers. If the
+// database is missing, the error reports a missing owner.
 func (l *locator) parentDatabase(x *exchange) (*container.Database, error) {
 	d, err := l.database(x)
 	return d, missing(err, true)
@@ -47,8 +48,8 @@ func (l *locator) parentDatabase(x *exchange) (*container.Database, error) {
 // container returns the container of the path and sets the headers of its database.
 func (l *locator) container(x *exchange) (*container.Container, error) { return l.find(x, false) }
 
-// parentContainer returns the container of the path and sets its headers, for a request that concerns a resource in the
-// container. For such a request, a missing container is reported as a missing owner.
+// parentContainer returns the container of the path for a request that concerns a resource in the container. It also
+// sets the headers of the container's database. If the container is missing, the error reports a missing owner.
 func (l *locator) parentContainer(x *exchange) (*container.Container, error) { return l.find(x, true) }
 
 func (l *locator) find(x *exchange, owner bool) (*container.Container, error) {
@@ -95,7 +96,7 @@ func missing(err error, owner bool) error {
 	return err
 }
 
-// on returns a handler that finds the resource of the path and passes the resource to an operation.
+// on returns a handler that finds the resource of the path and passes it to an operation.
 func on[R any](find func(*exchange) (R, error),
 	do func(context.Context, *exchange, R) (*answer, error)) handler {
 	return func(ctx context.Context, x *exchange) (*answer, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// offerResource is a throughput in the client's format.
+// offerResource is a throughput in the format that clients use.
 type offerResource struct {
 	ID       string       `json:"id"`
 	RID      string       `json:"_rid"`
@@ -61,7 +61,7 @@ func (a *autopilot) throughput() container.Throughput {
 	return t
 }
 
-// autoscaleFloor is the number by which an autoscale maximum is divided to get the minimum.
+// autoscaleFloor is the divisor that converts the maximum of an autoscale throughput to its minimum.
 const autoscaleFloor = 10
 
 func offerJSON(o *container.Offer) ([]byte, error) {

@@ -13,7 +13,7 @@ import (
 
 // operation is an operation of the API.
 type operation struct {
-	// name is the name in docs/compatibility-cosmos.md.
+	// name is the name of the operation in docs/compatibility-cosmos.md.
 	name   string
 	method string
 	kind   kind
@@ -29,15 +29,15 @@ type operation struct {
 // handler executes an operation.
 type handler func(ctx context.Context, x *exchange) (*answer, error)
 
-// routes are the operations of the API.
+// routes holds the operations of the API.
 type routes []operation
 
 const (
 	get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 )
 
-// newRoutes returns the routing table. If several operations have the same method and path, the first operation whose
-// headers match is used.
+// newRoutes returns the routing table. If several operations have the same method and path, the first operation with
+// matching headers is used.
 func newRoutes(s *Server) routes {
 	e, tokens, lists := s.engine, sessions{s.engine}, lists{s.engine, &s.opts}
 	at := &locator{e, s.ctx}

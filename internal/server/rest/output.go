@@ -51,14 +51,15 @@ func (o *output) set(name, value string) {
 	o.end(name, len(o.values)-len(value))
 }
 
-// setNumber sets a header with a numeric value.
+// setNumber sets a header to a number.
 func (o *output) setNumber(name string, value int64) {
 	begin := len(o.values)
 	o.values = strconv.AppendInt(o.values, value, 10)
 	o.end(name, begin)
 }
 
-// end completes a header whose value was appended to values from begin onward. It replaces an earlier value.
+// end completes a header whose value was appended to values. The value starts at begin. If the header already has a
+// value, the new value replaces it.
 func (o *output) end(name string, begin int) {
 	f := outputField{name, begin, len(o.values)}
 	for i := range o.fields {
@@ -114,7 +115,7 @@ func (x *exchange) write(a *answer) {
 	if err == nil && body != nil {
 		err = c.write(body)
 	}
-	c.last = c.last || err != nil // a client that disconnects during its response is not an error to report
+	c.last = c.last || err != nil // it is not an error if the client disconnects during the response
 }
 
 // alike contains the headers of every response.

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestCompatibilityPage checks that docs/compatibility-cosmos.md has exactly one row for each operation of the router,
-// with its support.
+// TestCompatibilityPage checks that docs/compatibility-cosmos.md has exactly one row for each operation of the router.
+// The row must state whether the operation is supported.
 func TestCompatibilityPage(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/compatibility-cosmos.md")
 	if err != nil {

@@ -59,7 +59,7 @@ func (x *exchange) scope(c *container.Container) (s container.Scope, err error) 
 	return s, nil
 }
 
-// look returns the scope and the page size of a query or feed from the headers, and processes the session token.
+// look returns the scope and the page size of a query or feed from the headers. It also processes the session token.
 func (h *queryHandler) look(x *exchange, c *container.Container) (s container.Scope, size int, err error) {
 	if s, err = x.scope(c); err != nil {
 		return s, 0, err
@@ -119,7 +119,7 @@ func (h *queryHandler) page(x *exchange, c *container.Container, page *container
 	return x.feed(c.RID, "Documents", page.Documents)
 }
 
-// metricsText returns the query metrics in the client's format. Times that are not measured are 0.
+// metricsText returns the query metrics in the client's format. Times that are not measured have the value 0.
 func metricsText(m *container.QueryMetrics) string {
 	const times = "totalExecutionTimeInMs=0.00;queryCompileTimeInMs=0.00;queryLogicalPlanBuildTimeInMs=0.00;" +
 		"queryPhysicalPlanBuildTimeInMs=0.00;queryOptimizationTimeInMs=0.00;VMExecutionTimeInMs=0.00;" +
@@ -134,7 +134,7 @@ func metricsText(m *container.QueryMetrics) string {
 		m.OutputCount, m.OutputBytes, strconv.FormatFloat(hit, 'f', 2, 64))
 }
 
-// plan returns the query plan for a client that merges results itself.
+// plan returns the query plan for a client that merges the results of a query.
 func (h *queryHandler) plan(_ context.Context, x *exchange, c *container.Container) (*answer, error) {
 	q, err := x.query()
 	if err != nil {
@@ -158,7 +158,7 @@ func (h *queryHandler) plan(_ context.Context, x *exchange, c *container.Contain
 		at := c.Definition.Hash.Hex(key)
 		r := sql.PlanRange{Min: at, Max: at, IsMinInclusive: true, IsMaxInclusive: true}
 		if len(key) < len(c.Definition.Paths) {
-			r.Max, r.IsMaxInclusive = at+epk.End, false // this range includes all keys with the prefix
+			r.Max, r.IsMaxInclusive = at+epk.End, false // the range includes all keys with the prefix
 		}
 		ranges = append(ranges, r)
 	}

@@ -28,8 +28,8 @@ type rangeResource struct {
 // rangeHandler serves the physical partitions of containers.
 type rangeHandler struct{ progress }
 
-// list lists the physical partitions of a container. Clients repeat the request with the etag until the response
-// is 304.
+// list lists the physical partitions of a container. Clients repeat the request with the etag until the response has
+// the status 304.
 func (h rangeHandler) list(_ context.Context, x *exchange, c *container.Container) (*answer, error) {
 	ranges, etag := h.Ranges(c)
 	x.set(aETag, etag)
@@ -43,8 +43,8 @@ func (h rangeHandler) list(_ context.Context, x *exchange, c *container.Containe
 	all := make([][]byte, len(ranges))
 	for i := range ranges {
 		r := &ranges[i]
-		// Clients remove a range that is a parent of another range. A range that still exists with part of its keys
-		// must not be reported as a parent.
+		// Clients remove a range if another range names it as a parent. A range that still exists with some of its
+		// keys must therefore not be reported as a parent.
 		parents := []string{}
 		for _, p := range r.Parents {
 			if !live[p] {

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// setOwner sets the headers that identify the owner of the resources in the response. The owner is a database or one of
-// its containers. SDKs combine the owner's path and the ID of a resource to get the path of the resource.
+// setOwner sets the headers that identify the owner of the resources in the response. The owner is a database or one
+// of its containers. SDKs combine the path of the owner and the ID of a resource to get the path of the resource.
 func (o *output) setOwner(d *container.Database, c *container.Container) {
 	begin, rid := len(o.values), d.RID
 	o.values = append(append(o.values, "dbs/"...), headerText(d.ID)...)
@@ -24,7 +24,7 @@ func (o *output) setOwner(d *container.Database, c *container.Container) {
 	o.set(aPath, rid)
 }
 
-// headerText returns a name for use in a header. Non-ASCII characters are percent-encoded.
+// headerText returns a name in a form that can be used in a header. Non-ASCII characters are percent-encoded.
 func headerText(s string) string {
 	for i := 0; i < len(s); i++ {
 		if s[i] < ' ' || s[i] > '~' {
@@ -47,7 +47,8 @@ func escapeHeader(s string) string {
 	return string(out)
 }
 
-// found returns a response with a resource, or 304 if the client already has the version with this etag.
+// found returns a response with a resource. If the client already has the version with the given etag, the status is
+// 304.
 func (x *exchange) found(status int, etag string, body []byte) *answer {
 	x.set(aETag, etag)
 	if status == http.StatusOK && x.request.Method == get && matchesETag(x.header.Get(hIfNoneMatch), etag) {

@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/function/script"
 )
 
-// scriptKinds maps path segments to kinds of scripts and the names of their lists.
+// scriptKinds maps path segments to kinds of scripts and to the names of their lists.
 var scriptKinds = map[kind]struct {
 	kind container.ScriptKind
 	list string
@@ -23,7 +23,7 @@ var scriptKinds = map[kind]struct {
 	functions:  {container.UserFunction, "UserDefinedFunctions"},
 }
 
-// scriptHandler serves stored procedures, triggers and user-defined functions.
+// scriptHandler serves stored procedures, triggers, and user-defined functions.
 type scriptHandler struct {
 	engine   scripts
 	scripts  Scripts
@@ -126,12 +126,13 @@ func (o *output) executed(where container.Where, done *script.Executed) *answer 
 	return &answer{status: http.StatusOK, body: done.Body}
 }
 
-// logHeaderMax is the maximum size of the log header, in bytes. Some clients reject responses with more than 16 KiB of
-// headers.
+// logHeaderMax is the maximum size of the log header, in bytes. Some clients reject responses whose headers exceed 16
+// KiB.
 const logHeaderMax = 12 << 10
 
-// logHeader returns the log of a script in the client's format. Entries are separated by line feeds and encoded like
-// JavaScript's encodeURIComponent. A log that is too long is truncated after a complete character.
+// logHeader returns the log of a script in the client's format. Entries are separated by line feeds, and are encoded
+// in the same way as by JavaScript's encodeURIComponent. A log that is too long is truncated after a complete
+// character.
 func logHeader(log string) string {
 	const digits = "0123456789ABCDEF"
 	var out []byte

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestLogHeader checks that the log of a script is encoded like encodeURIComponent. The SDK tests for Python,
-// JavaScript, Java, and .NET expect this encoding. Entries must be separated by line feeds. A log that is too long must
-// be truncated after a complete character.
+// TestLogHeader checks that the log of a script has the encoding of encodeURIComponent. The SDK tests for Python,
+// JavaScript, Java, and .NET expect this encoding. Entries must be separated by line feeds. A log that is too long
+// must be truncated after a complete character.
 func TestLogHeader(t *testing.T) {
 	for log, want := range map[string]string{
 		"The value of x is 1.\n":    "The%20value%20of%20x%20is%201.",

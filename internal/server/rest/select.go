@@ -26,7 +26,7 @@ func compile(q *container.QueryRequest) (*sql.Query, error) {
 	return compiled, ofQuery(err)
 }
 
-// ofQuery converts the error from a query to a client error.
+// ofQuery converts an error from a query to a client error.
 func ofQuery(err error) error {
 	if e, ok := errors.AsType[*sql.Error](err); ok {
 		return badRequest(e.JSON())
@@ -37,8 +37,8 @@ func ofQuery(err error) error {
 	return err
 }
 
-// selectFrom returns a page of a query over a list of resources, in key order. It also returns the continuation of the
-// next page, or an empty string after the last page.
+// selectFrom returns a page of a query over a list of resources. The resources are in the order of their keys. It also
+// returns the continuation of the next page, or an empty string after the last page.
 func (l lists) selectFrom(ctx context.Context, who fairshare.Principal, q *container.QueryRequest,
 	all []listed) (out [][]byte, next string, err error) {
 	release, err := l.Compiling(q.Text)

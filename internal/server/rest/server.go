@@ -23,12 +23,12 @@ const (
 	// headerBytesMax is the maximum size of a request's headers. Continuations and session tokens are the longest
 	// headers.
 	headerBytesMax = 64 << 10
-	// BodyBytesMax is the maximum size of an encoded request body.
+	// BodyBytesMax is the maximum size of an encoded request body in bytes.
 	BodyBytesMax = 2 << 20
-	// discardMax is the maximum size of an oversized body that is discarded so that the client can read the response.
+	// discardMax is the maximum size of an oversized body that is discarded. The client can then read the response.
 	discardMax = 32 << 20
-	// headerWait is the time limit for sending the headers of a request. requestWait is the time limit for sending its
-	// body, and answerWait is the time limit for reading its response.
+	// headerWait is the time within which a client must send the headers of a request. requestWait is the time for
+	// sending the body. answerWait is the time for reading the response.
 	headerWait, requestWait, answerWait = 10 * time.Second, 30 * time.Second, 2 * time.Minute
 	// stopGap is the value of Server.idleGap.
 	stopGap = 250 * time.Millisecond
@@ -38,38 +38,38 @@ const (
 type Account interface {
 	// Keys returns the current keys.
 	Keys() *Keys
-	// Admit reports whether the admission control of the node admits a request. The server calls done after the
+	// Admit reports whether the admission control of the node admits a request. The server must call done after the
 	// response.
 	Admit(who fairshare.Principal) (done func(), ok bool)
 }
 
-// Auditor records completed requests. It is an *audit.Log.
+// Auditor records completed requests. *audit.Log implements it.
 type Auditor interface{ WriteREST(a *Audited) }
 
-// Options configures a Server. Account is required. Zero values of the other fields select the documented defaults.
+// Options configures a Server. Account is required. If another field is zero, its documented default applies.
 type Options struct {
 	Account Account
-	// Clock determines the expiry of signatures. It defaults to sched.SystemClock.
+	// Clock determines the expiry of signatures. The default is sched.SystemClock.
 	Clock sched.Clock
 	// TLS is the TLS configuration. If it is nil, connections are not encrypted.
 	TLS *tls.Config
-	// Region is the region that is reported to clients. It defaults to "South Central US".
+	// Region is the region that is reported to clients. The default is "South Central US".
 	Region string
-	// ConnectionsMax is the maximum number of connections and defaults to 2000. Beyond the limit, the oldest connection
-	// without a valid signature is closed. If there is no such connection, the new connection receives 503.
-	// AddressConnectionsMax is the maximum number of connections per client address and defaults to ConnectionsMax.
+	// ConnectionsMax is the maximum number of connections. The default is 2000. Above the limit, the oldest connection
+	// without a valid signature is closed. If no such connection exists, the new connection receives 503.
+	// AddressConnectionsMax is the maximum number of connections per client address. The default is ConnectionsMax.
 	ConnectionsMax, AddressConnectionsMax int
-	// RequestsMax is the maximum number of concurrent requests. It defaults to 256 per processor. Further requests
+	// RequestsMax is the maximum number of concurrent requests. The default is 256 per processor. Additional requests
 	// receive 429.
 	RequestsMax int
-	// RequestBytesMax is the maximum total size of the bodies of concurrent requests. It defaults to 256 MiB. Further
-	// requests receive 429.
+	// RequestBytesMax is the maximum total size of the bodies of concurrent requests. The default is 256 MiB.
+	// Additional requests receive 429.
 	RequestBytesMax int64
-	// IdleTimeout is the time after which an idle connection is closed. It defaults to 5 min.
+	// IdleTimeout is the time after which an idle connection is closed. The default is 5 min.
 	IdleTimeout time.Duration
 	// Auditor records requests. It may be nil.
 	Auditor Auditor
-	// Log, if not nil, receives panics.
+	// Log, if not nil, receives messages about panics.
 	Log *slog.Logger
 }
 
@@ -103,10 +103,10 @@ func (o Options) withDefaults() Options {
 
 // Stats holds the counters of a Server. They may be read at any time.
 type Stats struct {
-	// Requests counts completed requests. Errors counts responses with a status of 400 or more. Refused counts
-	// requests rejected by a limit of this package or by admission control.
+	// Requests counts completed requests. Errors counts responses with a status of 400 or higher. Refused counts
+	// requests that a limit of this package or admission control rejected.
 	Requests, Errors, Refused atomic.Int64
-	// InFlight is the number of current requests, and InFlightBytes is the size of their bodies.
+	// InFlight is the number of current requests. InFlightBytes is the total size of their bodies.
 	InFlight, InFlightBytes atomic.Int64
 	// Connections is the number of open connections. Crowded counts connections that were closed or rejected because
 	// of a connection limit.
@@ -126,7 +126,7 @@ type Server struct {
 
 	// idleGap is the time after which Shutdown closes an idle connection.
 	idleGap time.Duration
-	// draining ends each connection with the response to its next request.
+	// draining makes each connection end with the response to its next request.
 	draining atomic.Bool
 	ctx      context.Context
 	cancel   context.CancelFunc
@@ -152,17 +152,17 @@ func New(engine Engine, scripts Scripts, o Options) *Server {
 	s.connLimiter.stats = &s.stats
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.routes = newRoutes(s)
-	s.number = uint64(time.Now().UnixMilli()) // greater than all numbers before a restart
+	s.number = uint64(time.Now().UnixMilli()) // exceed all numbers before a restart
 	return s
 }
 
-// Stats returns the counters, which are valid as long as the server exists.
+// Stats returns the counters, which are valid while the server exists.
 func (s *Server) Stats() *Stats { return &s.stats }
 
 // acceptPause is the delay before the server accepts connections again when the process has no free file descriptors.
 const acceptPause = 50 * time.Millisecond
 
-// Serve serves clients of l until Shutdown, and closes l. It returns nil after Shutdown.
+// Serve serves the clients of l until Shutdown is called. It then closes l. It returns nil after Shutdown.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
 	s.mu.Lock()
@@ -228,8 +228,9 @@ func (s *Server) accept(nc net.Conn) {
 	s.mu.Unlock()
 }
 
-// Shutdown stops accepting connections. It ends each connection with the response to its current or next request, or
-// when it is idle. When ctx ends, it closes the remaining connections. It returns after all connections have ended.
+// Shutdown stops accepting connections. It ends each connection with the response to the current or next request, or
+// when the connection is idle. When ctx ends, it closes the remaining connections. It returns after all connections
+// have ended.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true

@@ -9,11 +9,11 @@ import (
 	"github.com/ilion-db/ilion/internal/query/container"
 )
 
-// sessionMax is the maximum size in bytes of the session token of a whole container. If a container has too many
+// sessionMax is the maximum size, in bytes, of the session token of a whole container. If a container has too many
 // physical partitions, clients receive only the tokens of the partitions that they use.
 const sessionMax = 16 << 10
 
-// A session token is RANGE:VERSION#LSN, optionally followed by #REGION=LSN.
+// A session token has the form RANGE:VERSION#LSN. It may be followed by #REGION=LSN.
 
 // parseSession parses the token of one physical partition.
 func parseSession(token string) (rangeID string, lsn int64, ok bool) {
@@ -37,7 +37,8 @@ func appendSession(dst []byte, rangeID string, lsn int64) []byte {
 // sessions processes session tokens.
 type sessions struct{ progress }
 
-// accept processes the session tokens of a request, so that responses do not report older progress than the tokens.
+// accept processes the session tokens of a request. As a result, responses do not report less progress than the
+// tokens.
 func (s sessions) accept(x *exchange) {
 	for token := range strings.SplitSeq(x.header.Get(hSession), ",") {
 		if id, lsn, ok := parseSession(token); ok {
@@ -61,7 +62,7 @@ func (s sessions) report(x *exchange, c *container.Container) {
 	}
 }
 
-// These are the quota of a container that is reported to clients, in KB, and its usage.
+// These are the quota of a container and its usage, in KB, that clients receive.
 const (
 	quotaText = "documentSize=2048;documentsSize=-1;documentsCount=-1;collectionSize=10485760;"
 	usageText = "documentSize=0;documentsSize=0;documentsCount=0;collectionSize=0;"

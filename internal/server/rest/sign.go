@@ -20,14 +20,14 @@ import (
 // KeyBytes is the length of a key.
 const KeyBytes = 64
 
-// Keys contains the account keys, with which clients sign requests. An empty key grants no access.
+// Keys contains the account keys with which clients sign requests. An empty key grants no access.
 type Keys struct {
 	// Primary and Secondary allow all operations. One of these keys can be replaced while clients use the other key.
 	Primary, Secondary []byte
 	// ReadOnly allows reads and queries.
 	ReadOnly []byte
 
-	// These are pools of keyed hashes. Creating a hash takes as long as signing a request.
+	// These fields are pools of keyed hashes. The creation of a hash takes as long as the signature of a request.
 	primary, secondary, readOnly sync.Pool
 }
 
@@ -44,8 +44,8 @@ const skewMax = 15 * time.Minute
 // signatureMax is the maximum size of a signature's text in bytes.
 const signatureMax = 1024
 
-// authenticate rejects a request without a valid signature. It returns the name of the key. It assembles the signed
-// text in room if room is large enough.
+// authenticate rejects a request without a valid signature. It returns the name of the key. If room is large enough,
+// it assembles the signed text in room.
 func (k *Keys) authenticate(method string, h httpwire.Fields, t *target, now time.Time, room []byte) (signer string,
 	refusal *failure) {
 	text := h.Get("Authorization")
@@ -67,7 +67,7 @@ func (k *Keys) authenticate(method string, h httpwire.Fields, t *target, now tim
 			"date.")
 	}
 	if other != "" {
-		date = "" // in this form, the fifth line contains the date
+		date = "" // the fifth line of this form contains the date
 	}
 	payload := func(i int) []byte {
 		text := append(appendLower(room[:0], method), '\n')
@@ -89,7 +89,7 @@ func (k *Keys) authenticate(method string, h httpwire.Fields, t *target, now tim
 			signer = secondaryKey
 		case matches(&k.readOnly, k.ReadOnly, text, given[:]):
 			signer = readOnlyKey
-			continue // another form may be signed with a key that allows more operations
+			continue // the key of another form may allow more operations
 		default:
 			continue
 		}
@@ -131,10 +131,10 @@ func parseSignature(given *[sha256.Size]byte, text string) *failure {
 	if len(text) > signatureMax {
 		return unauthorized("The input authorization token is too long.")
 	}
-	// A literal plus sign belongs to the base64 text. An encoded text contains %2B.
+	// A literal plus sign belongs to the base64 text. In an encoded text, it has the form %2B.
 	text, err := url.PathUnescape(text)
 	if sig, ok := strings.CutPrefix(text, "type=master&ver=1.0&sig="); ok && err == nil {
-		// The base64 text may contain line breaks, so it may be longer than the signature requires.
+		// The base64 text may contain line breaks, so it may be longer than the encoded signature.
 		room := make([]byte, 0, 64)
 		if sig, err := base64.StdEncoding.AppendDecode(room, []byte(sig)); err == nil && len(sig) == sha256.Size {
 			copy(given[:], sig)

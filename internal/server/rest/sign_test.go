@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/server/httpwire"
 )
 
-// keyOf returns a test key that consists of consecutive bytes starting at n.
+// keyOf returns a test key that consists of consecutive bytes. The first byte is n.
 func keyOf(n byte) []byte {
 	key := make([]byte, KeyBytes)
 	for i := range key {
@@ -23,13 +23,14 @@ func keyOf(n byte) []byte {
 
 var signedAt = time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
 
-// signed returns headers with a signature that @azure/cosmos 4.9.3 or azure-cosmos 4.17.1 computed with keyOf(0).
+// signed returns headers with a signature for keyOf(0). @azure/cosmos 4.9.3 or azure-cosmos 4.17.1 computed the
+// signature.
 func signed(sig string) httpwire.Fields {
 	return httpwire.Fields{{Name: "Authorization", Value: url.QueryEscape("type=master&ver=1.0&sig=" + sig)},
 		{Name: "X-Ms-Date", Value: signedAt.Format(http.TimeFormat)}}
 }
 
-// goldenSignatures were computed by the code of the SDKs.
+// goldenSignatures lists signatures that the code of the SDKs computed.
 var goldenSignatures = []struct{ method, path, sig string }{
 	{get, "/", "1mV+q75lYxjx9l+wQfwBXxfOvBiSurY5R07EtJmn2Xs="},
 	{post, "/dbs", "zQrg0DnQmcc5Vm/vg8qeYHA7S6Lc5VKukunTzqFl6UM="},
@@ -43,8 +44,8 @@ var goldenSignatures = []struct{ method, path, sig string }{
 	{del, "/dbs/d/colls/c/docs/x/", "qT403ktPonXX6k3odmpmrp5fj7twHL+kUnHPIID2d0g="},
 }
 
-// TestGoldenSignatures checks that the signatures of SDKs are accepted for links by name and by resource ID, with
-// escapes and trailing slashes. Each of the keys, and no other key, must grant access.
+// TestGoldenSignatures checks that the signatures of SDKs are accepted for links by name and by resource ID. The links
+// include escapes and trailing slashes. Each of the keys, and no other key, must grant access.
 func TestGoldenSignatures(t *testing.T) {
 	for _, c := range goldenSignatures {
 		for _, k := range []struct {
@@ -70,10 +71,10 @@ func TestGoldenSignatures(t *testing.T) {
 }
 
 // TestSignaturesAreRefused checks the errors for signatures that are missing, malformed, expired, of an unsupported
-// type, or for another request. The test also covers signatures with a future date.
+// type, or made for another request. The test also covers signatures with a future date.
 func TestSignaturesAreRefused(t *testing.T) {
 	keys := &Keys{Primary: keyOf(0)}
-	good := "aBeUktPBxzFW4tH59mAp548vKYVomD2yhVKTcy01RPw=" // signature for GET dbs/d
+	good := "aBeUktPBxzFW4tH59mAp548vKYVomD2yhVKTcy01RPw=" // a signature for GET dbs/d
 	with := func(name, value string) httpwire.Fields {
 		h := signed(good)
 		for i := range h {

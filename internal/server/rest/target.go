@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// kind is the resource kind of a path, as named in its segment.
+// kind is the resource kind of a path. Its value is the corresponding path segment.
 type kind string
 
 const (
@@ -38,8 +38,8 @@ var children = map[kind][]kind{
 	users:      {permits},
 }
 
-// pathMax is the maximum size of an encoded path in bytes. It is sufficient for the longest percent-encoded item ID
-// and the names above it.
+// pathMax is the maximum size of an encoded path in bytes. The size suffices for the longest percent-encoded item ID
+// and the names that precede it.
 const pathMax = 8 << 10
 
 // target is the resource of a request's path.
@@ -57,7 +57,7 @@ type target struct {
 	kindRoom [3]kind
 }
 
-// database, container, and id return parts of the path, or an empty string.
+// database, container, and id return the corresponding part of the path, or an empty string.
 func (t *target) database() string  { return t.of(databases) }
 func (t *target) container() string { return t.of(containers) }
 
@@ -77,7 +77,7 @@ func (t *target) id() string {
 	return t.ids[len(t.ids)-1]
 }
 
-// parseTarget parses an encoded path. It returns nil if the path is invalid.
+// parseTarget parses an encoded path. If the path is invalid, it returns nil.
 func parseTarget(path string) *target {
 	if len(path) > pathMax {
 		return nil
@@ -115,8 +115,8 @@ func parseTarget(path string) *target {
 	return t
 }
 
-// appendLink appends the unescaped path of names or resource IDs without leading and trailing slashes. For a feed, it
-// appends the path of the parent.
+// appendLink appends the unescaped path, which consists of names or resource IDs. It omits leading and trailing
+// slashes. For a feed, it appends the path of the parent.
 func (t *target) appendLink(dst []byte) []byte {
 	for i, id := range t.ids {
 		if i > 0 {
@@ -130,9 +130,9 @@ func (t *target) appendLink(dst []byte) []byte {
 // signedMax is the number of possible signed forms of a target.
 const signedMax = 4
 
-// appendSigned appends signed form i of the target, with i from 0 to signedMax. The form consists of the kind and the
-// link. If the link consists of resource IDs, the form contains the last ID in lower case instead. It returns nil if
-// the form does not exist.
+// appendSigned appends signed form i of the target. i is less than signedMax. The form consists of the kind and the
+// link. If the link consists of resource IDs, the form contains the last ID in lower case instead. If the form does
+// not exist, it returns nil.
 func (t *target) appendSigned(dst []byte, i int) []byte {
 	k := t.kind
 	switch {

@@ -101,7 +101,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// FuzzTarget checks that no path or Authorization header is accepted by accident or causes a failure. Without the key,
+// FuzzTarget checks that no path or Authorization header causes a failure or is accepted by accident. Without the key,
 // access must be denied.
 func FuzzTarget(f *testing.F) {
 	for _, c := range goldenSignatures {

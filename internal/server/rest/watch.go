@@ -8,11 +8,13 @@ import (
 	"time"
 )
 
-// The goroutine of a connection executes the connection's requests. During a request, the goroutine does not read, so
-// it does not notice if the client disconnects. Server.watch detects such clients and cancels the contexts of their
-// connections. As in net/http, a client that has closed its sending half is treated as disconnected.
+// The goroutine of a connection executes the connection's requests. During a request, this goroutine does not read
+// from the connection, so it cannot detect that the client has disconnected. Server.watch detects such clients and
+// cancels the contexts of their connections. As in net/http, a client that has closed its sending half is treated as
+// disconnected.
 
-// watchEvery is the interval of checks for disconnected clients. Requests that take less time are never checked.
+// watchEvery is the interval between two checks for disconnected clients. Requests that take less time are never
+// checked.
 const watchEvery = 100 * time.Millisecond
 
 // watch cancels requests of disconnected clients until the server ends.
@@ -31,8 +33,8 @@ func (s *Server) watch() {
 	}
 }
 
-// look cancels the current request if it has not changed since the previous call and its client has disconnected. Only
-// Server.watch calls it.
+// look cancels the current request if the client has disconnected and the request is the same as at the previous call.
+// Only Server.watch calls it.
 func (c *conn) look() {
 	began := c.doing.began.Load()
 	if began != 0 && began == c.looked && hasLeft(c.clientConn.Conn) {
@@ -41,7 +43,7 @@ func (c *conn) look() {
 	c.looked = began
 }
 
-// hasLeft reports whether the peer of a socket has closed the connection or its sending half.
+// hasLeft reports whether the peer of a socket has closed the connection or the sending half of the connection.
 func hasLeft(nc net.Conn) (left bool) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {

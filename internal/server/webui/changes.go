@@ -12,8 +12,8 @@ import (
 // changesMost is the maximum number of operations to list.
 const changesMost = 200
 
-// changesBody lists the splits, merges, and moves. It lists the operations in progress and the completed operations,
-// newest first.
+// changesBody lists the splits, merges, and moves. It lists the operations in progress and the completed operations.
+// The newest operation is first.
 type changesBody struct {
 	UnderWay, Ended []admin.ChangeStatus
 }
@@ -29,7 +29,7 @@ func (s *site) changes(_ *http.Request, status *admin.Status) any {
 	return &changesBody{underWay, ended}
 }
 
-// same reports whether b is a later state of the same operation as a.
+// same reports whether b is a later state of operation a.
 func same(a, b admin.ChangeStatus) bool {
 	return a.Kind == b.Kind && a.Partition == b.Partition && a.Other == b.Other && a.From == b.From && a.To == b.To &&
 		a.Began == b.Began

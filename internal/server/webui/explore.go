@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// exploreMost is the maximum number of concurrent statements of all browsers. exploreFor is the time limit of a
+	// exploreMost is the maximum number of concurrent statements from all browsers. exploreFor is the time limit of a
 	// statement.
 	exploreMost = 8
 	exploreFor  = 30 * time.Second
-	// PageRows is the number of rows per page of the explorer. cellMost is the maximum size of a displayed value, in
+	// PageRows is the number of rows on a page of the explorer. cellMost is the maximum size of a displayed value, in
 	// bytes.
 	PageRows = 100
 	cellMost = 2000
@@ -25,20 +25,20 @@ const (
 	formMost = 256 << 10
 )
 
-// Query is a statement as entered by the user.
+// Query is a statement that the user has entered.
 type Query struct {
 	Text     string
 	Keyspace string
-	// State is the paging state, or empty for the first page.
+	// State is the paging state. It is empty for the first page.
 	State []byte
 }
 
 // Answer is the result of a statement.
 type Answer struct {
 	Columns []string
-	// Rows contains the values as text. A nil value is null.
+	// Rows contains the values as text. The value nil represents null.
 	Rows [][]*string
-	// State is the paging state of the next page, or empty after the last page.
+	// State is the paging state of the next page. It is empty after the last page.
 	State []byte
 	// Keyspace is the keyspace of a USE statement.
 	Keyspace string
@@ -48,7 +48,7 @@ type Answer struct {
 	Units    float64
 }
 
-// exploreBody is the form with its result.
+// exploreBody is the form with the result of the statement.
 type exploreBody struct {
 	Statement, Keyspace string
 	*Answer
@@ -64,7 +64,7 @@ func (s *site) exploreForm(w http.ResponseWriter, r *http.Request) {
 	s.showExplore(w, r, http.StatusOK, &exploreBody{Statement: q.Get("statement"), Keyspace: q.Get("keyspace")})
 }
 
-// exploreRun executes the statement, or returns its estimated cost.
+// exploreRun executes the statement or returns its estimated cost.
 func (s *site) exploreRun(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, formMost)
 	if err := r.ParseForm(); err != nil {
@@ -115,8 +115,8 @@ func (s *site) exploreRun(w http.ResponseWriter, r *http.Request) {
 	s.showExplore(w, r, http.StatusOK, b)
 }
 
-// showExplore shows the form. The form does not show the state of the cluster, so a role needs no permission to see
-// that state in order to use the explorer.
+// showExplore shows the form. The form does not show the state of the cluster. Therefore, a role can use the explorer
+// without the permission to see that state.
 func (s *site) showExplore(w http.ResponseWriter, r *http.Request, code int, b *exploreBody) {
 	s.show(w, r, code, &shell{View: "explore", Title: titles["explore"], Body: b})
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/session"
 )
 
-// explorer is the client name of the web UI's explorer, for example in the audit log.
+// explorer is the client name of the web UI's explorer. It appears, for example, in the audit log.
 const explorer = "Ilion page"
 
-// explored is a completion that can be awaited.
+// explored is a completion for which a goroutine can wait.
 type explored chan struct{}
 
 // Completed implements session.Completer.
@@ -22,7 +22,7 @@ func (e explored) Completed() { close(e) }
 
 // Explorer executes the statements of a user.
 type Explorer interface {
-	// Explore executes a statement with the permissions of a role, or an empty role if no login is required. If ctx
+	// Explore executes a statement with the permissions of a role. The role is empty if no login is required. If ctx
 	// ends, the statement may still complete.
 	Explore(ctx context.Context, role string, q Query) (*Answer, error)
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// These constants determine the size of the heat map. The heat map has a row for each physical partition, in ring
-// order, and a column for each of the last minutes.
+// These constants determine the size of the heat map. It has a row for each physical partition, in ring order, and a
+// column for each of the last minutes.
 const (
 	heatMinutes = 60
 	heatWidth   = 14
 	heatHeight  = 18
 	heatLeft    = 110
-	// heatRowsMost is the maximum number of partitions to draw. The busiest partitions are drawn.
+	// heatRowsMost is the maximum number of partitions that are drawn. The busiest partitions are drawn.
 	heatRowsMost = 120
 	// heatSteps is the number of colors.
 	heatSteps = 10
@@ -68,8 +68,9 @@ func (s *site) heat(r *http.Request, status *admin.Status) any {
 	return b
 }
 
-// draw computes the heat map from the usage per minute. A partition with provisioned throughput is colored by its
-// utilization. Other partitions are colored by their usage relative to the busiest minute of the table.
+// draw computes the heat map from the usage per minute. The color of a partition with provisioned throughput depends
+// on its utilization. The color of any other partition depends on its usage relative to the busiest minute of the
+// table.
 func (b *heatBody) draw(u *admin.TableUsage, now time.Time) {
 	b.Scale = "load relative to the provisioned throughput of the partition"
 	most := 0.
@@ -103,7 +104,7 @@ func (b *heatBody) draw(u *admin.TableUsage, now time.Time) {
 	}
 }
 
-// busiest returns the partitions to draw, in ring order.
+// busiest returns, in ring order, the partitions that are drawn.
 func busiest(ps []admin.PartitionUsage) (out []*admin.PartitionUsage) {
 	spent := func(p *admin.PartitionUsage) (sum float64) {
 		for i := range p.Minutes {
@@ -128,7 +129,7 @@ func busiest(ps []admin.PartitionUsage) (out []*admin.PartitionUsage) {
 	return out
 }
 
-// cellOf returns the cell of one minute of a partition. ok is false if the minute is outside the picture.
+// cellOf returns the cell for one minute of a partition. ok is false if the minute is outside the heat map.
 func cellOf(p *admin.PartitionUsage, m *admin.MinuteUsage, first time.Time, most float64) (c heatCell, ok bool) {
 	at, err := time.Parse(time.RFC3339, m.At)
 	x := int(at.Sub(first) / time.Minute)

@@ -36,7 +36,8 @@ type tableLine struct {
 	PerSecond  float64
 	Requests   float64
 	Throttled  float64
-	// Read and Write are the 99th percentiles on this node as text, or empty if there were no requests.
+	// Read and Write are the 99th percentiles on this node as text. They are empty if the table has received no
+	// requests.
 	Read, Write string
 }
 
@@ -93,7 +94,7 @@ func tableNames(status *admin.Status) (out []string) {
 	return out
 }
 
-// chosenTable returns the requested table, or the first table if the request names none.
+// chosenTable returns the requested table. If the request names no table, it returns the first table.
 func chosenTable(r *http.Request, names []string) string {
 	if name := r.URL.Query().Get("table"); name != "" {
 		return name

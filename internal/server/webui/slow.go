@@ -10,10 +10,10 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// slowStatements and slowRequests are the maximum numbers of statements and requests to list.
+// slowStatements and slowRequests are the maximum numbers of listed statements and requests.
 const slowStatements, slowRequests = 50, 100
 
-// slowBody lists slow requests, aggregated by statement, and the most recent slow requests.
+// slowBody lists slow requests by statement. It also lists the most recent slow requests.
 type slowBody struct {
 	slowlog.Report
 	// Off is true if the slow-query log is disabled.

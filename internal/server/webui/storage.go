@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/server/admin"
 )
 
-// storageBody is the storage view, which corresponds to Storage in the metrics of Cosmos DB. storageBody contains a
-// bar for each physical partition of a table. For the selected bar, the view lists the largest logical partitions and
+// storageBody is the storage view, which corresponds to Storage in the metrics of Cosmos DB. It contains a bar for
+// each physical partition of a table. For the selected bar, the view lists the largest logical partitions, and shows
 // the share of the throughput.
 type storageBody struct {
 	Names []string
@@ -20,8 +20,8 @@ type storageBody struct {
 	// Width and Height are the size of the picture in pixels.
 	Width, Height int
 	Bars          []bar
-	// Most is the value of the full height. CapY is the position of the storage cap, or 0 if the cap is above the
-	// picture.
+	// Most is the value that corresponds to the full height. CapY is the vertical position of the storage cap. It is 0
+	// if the cap is above the picture.
 	Most, Cap uint64
 	CapY      float64
 	Chosen    *chosen
@@ -47,17 +47,17 @@ type chosen struct {
 	Top    []usage.LargePartition
 	Hot    []admin.HotKey
 	Doing  string
-	// Before and After are the adjacent partitions, for keyboard navigation. Each field is 0 if no adjacent partition
-	// exists on that side.
+	// Before and After are the IDs of the adjacent partitions for keyboard navigation. An ID is 0 if the partition has
+	// no neighbor on that side.
 	Before, After uint64
 }
 
 const (
 	storageHeight = 220
-	// barStep is the width of a bar and its gap if the picture has many bars. wideStep is the width if the picture has
-	// few bars. For numbers in between, the bars fill storageWidth.
+	// barStep is the width of a bar and its gap in a picture with many bars. wideStep is this width in a picture with
+	// few bars. For other numbers of bars, the bars fill storageWidth.
 	barStep, wideStep, storageWidth = 12, 56, 1120
-	// topShown is the number of logical partitions listed for the selected partition.
+	// topShown is the number of logical partitions that are listed for the selected partition.
 	topShown = 3
 )
 
@@ -79,7 +79,7 @@ func (s *site) storage(r *http.Request, status *admin.Status) any {
 	return b
 }
 
-// statesOf returns the partitions of a table in the status, by ID.
+// statesOf maps partition IDs to the partitions of a table in the status.
 func statesOf(status *admin.Status, table string) map[uint64]*admin.PartitionStatus {
 	out := map[uint64]*admin.PartitionStatus{}
 	for i := range status.Tables {
@@ -114,8 +114,8 @@ func (b *storageBody) draw(ps []admin.PartitionUsage, states map[uint64]*admin.P
 	if at < 0 {
 		at = largest
 	}
-	// The picture shows the cap if the largest partition uses at least a fifth of the cap. Otherwise, the bars would be
-	// too low to distinguish.
+	// The picture shows the cap only if the largest partition uses at least a fifth of the cap. Otherwise, the bars
+	// would be too low to be distinguished.
 	if b.Cap > 0 && b.Most*5 >= b.Cap {
 		b.Most = max(b.Most, b.Cap)
 		b.CapY = storageHeight * (1 - float64(b.Cap)/float64(b.Most))
@@ -128,7 +128,7 @@ func (b *storageBody) draw(ps []admin.PartitionUsage, states map[uint64]*admin.P
 	b.Chosen = choose(ps, at, states[ps[at].ID], b.Cap)
 }
 
-// bar creates a bar. A bar of an almost empty partition is high enough to be visible and clickable.
+// bar creates a bar. The bar of an almost empty partition is high enough to be visible and clickable.
 func (b *storageBody) bar(p *admin.PartitionUsage, st *admin.PartitionStatus, x, step float64, selected bool) bar {
 	out := bar{ID: p.ID, X: x + step*0.1, W: step * 0.8, H: 3, Selected: selected}
 	if b.Most > 0 {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// size formats a number of bytes with a suitable unit.
+// size formats a number of bytes. It selects a suitable unit.
 func size(b uint64) string {
 	for _, u := range []struct {
 		name string
@@ -30,7 +30,7 @@ func count(n uint64) string {
 	return s
 }
 
-// rate formats a value per second, without decimals from 10 upward.
+// rate formats a value per second. Values of 10 or more have no decimals.
 func rate(f float64) string {
 	if f > 0 && f < 10 {
 		return strconv.FormatFloat(f, 'f', 1, 64)
@@ -41,7 +41,7 @@ func rate(f float64) string {
 // percent formats a fraction from 0 to 1.
 func percent(part float64) string { return fmt.Sprintf("%.0f\u202f%%", 100*part) }
 
-// short returns the first digits of a node ID, which tools also accept.
+// short returns the first digits of a node ID. Tools accept this form.
 func short(id string) string { return id[:min(8, len(id))] }
 
 // millis formats milliseconds.
@@ -55,5 +55,5 @@ func millis(ms float64) string {
 	return fmt.Sprintf("%.2f ms", ms)
 }
 
-// ago formats a duration in seconds.
+// ago formats a time span that is given in seconds.
 func ago(seconds int64) string { return (time.Duration(seconds) * time.Second).String() }

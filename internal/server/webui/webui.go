@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package webui serves the web UI on the HTTP port. It shows an overview of the cluster, the storage and load of
-// physical partitions, hot partitions, and splits, merges, and moves. It also shows slow requests and an explorer for
-// statements.
+// Package webui serves the web UI on the HTTP port. The web UI shows an overview of the cluster, the storage and load
+// of physical partitions, hot partitions, and splits, merges, and moves. It also shows slow requests and an explorer
+// for statements.
 //
-// The server renders every view as HTML from the same data as /status, /usage, and /history. The web UI and the tools
-// therefore agree. A small browser module requests the view again every two seconds and replaces it. Without the
-// module, the page works but does not refresh. The page loads no data from other servers, and escapes all names that
-// users have chosen.
+// The server renders every view as HTML from the same data as /status, /usage, and /history. Therefore, the web UI and
+// the tools show the same data. Every two seconds, a small browser module requests the view again and replaces it.
+// Without the module, the page works but does not refresh. The page loads no data from other servers. It escapes all
+// names that users have chosen.
 //
-// Guarantees: (PG1) Access to a view is decided before this package is called (admin.Gate). The explorer executes
+// Guarantees: (PG1) admin.Gate determines access to a view before it calls this package. The explorer executes
 // statements with the role that has logged in. (PG2) The contents of a view are bounded, including tables, partitions,
-// operations, rows, and the text of a value. (PG3) At most exploreMost statements run concurrently. Start reading at
+// operations, rows, and the text of a value. (PG3) Up to exploreMost statements run concurrently. Start reading at
 // Handler.
 package webui
 
@@ -37,21 +37,22 @@ type Options struct {
 	Slow    SlowRequests
 	// Explorer executes statements.
 	Explorer Explorer
-	// Clock is the clock of the web UI. If it is nil, the web UI uses time.Now.
+	// Clock is the clock of the web UI. If Clock is nil, the web UI uses time.Now.
 	Clock sched.Clock
 }
 
-// Reports describes the cluster. It is an *admin.Reporter.
+// Reports describes the cluster. *admin.Reporter implements it.
 type Reports interface {
 	// Status, ShowUsage, and History return the data of /status, /usage, and /history.
 	Status() admin.Status
 	ShowUsage(ctx context.Context, table string, history bool) []admin.TableUsage
 	History() []admin.ChangeStatus
-	// Latency returns latencies of this node for a table, in milliseconds. ok is false if there were no requests.
+	// Latency returns the latencies, in milliseconds, of a table's requests on this node. ok is false if the table has
+	// received no requests.
 	Latency(table string, writes bool) (median, p99 float64, ok bool)
 }
 
-// SlowRequests returns the slow requests of all nodes. It is a *diagnostics.SlowRequests.
+// SlowRequests returns the slow requests of all nodes. *diagnostics.SlowRequests implements it.
 type SlowRequests interface {
 	SlowQueries(ctx context.Context) slowlog.Report
 }
@@ -68,7 +69,7 @@ var views = template.Must(template.New("").Funcs(template.FuncMap{
 // site serves the web UI.
 type site struct {
 	o       Options
-	explore chan struct{} // channel with a token for each running statement
+	explore chan struct{} // channel that contains a token for each running statement
 }
 
 // Handler returns the handler for requests below Path.
@@ -123,7 +124,7 @@ type shell struct {
 	Body     any
 }
 
-// titles lists the names of the views, in menu order.
+// titles maps the views to their names.
 var titles = map[string]string{"overview": "Overview", "storage": "Storage", "heat": "Heat map", "changes": "Changes",
 	"slow": "Slow", "explore": "Explore"}
 
@@ -136,10 +137,10 @@ func (s *site) view(name string, f func(r *http.Request, status *admin.Status) a
 	}
 }
 
-// fragmentHeader requests a view without its frame.
+// fragmentHeader is the header of a request for a view without its frame.
 const fragmentHeader = "Ilion-Fragment"
 
-// show writes a view, or only its content.
+// show writes a view with its frame, or only the content of the view.
 func (s *site) show(w http.ResponseWriter, r *http.Request, code int, p *shell) {
 	name := "page"
 	if r.Header.Get(fragmentHeader) != "" {

@@ -77,7 +77,7 @@ type fakeSlow slowlog.Report
 
 func (f fakeSlow) SlowQueries(context.Context) slowlog.Report { return slowlog.Report(f) }
 
-// echo is an Explorer that returns the statement and its parameters as a row.
+// echo is an Explorer that returns a row with the statement and its parameters.
 type echo struct{}
 
 func (echo) Explore(_ context.Context, role string, q Query) (*Answer, error) {
@@ -89,7 +89,7 @@ func (echo) Explore(_ context.Context, role string, q Query) (*Answer, error) {
 		Units: 2.5}, nil
 }
 
-// ask returns the response of a handler to a request.
+// ask returns a handler's response to a request.
 func ask(h http.Handler, method, path string, form url.Values) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, path, strings.NewReader(form.Encode()))
 	if form != nil {
@@ -100,8 +100,8 @@ func ask(h http.Handler, method, path string, form url.Values) *httptest.Respons
 	return w
 }
 
-// TestViews checks that every view shows its data, and that all names are escaped. The content security policy must
-// permit only scripts from this server.
+// TestViews checks that every view shows its data and escapes all names. The content security policy must permit only
+// scripts from this server.
 func TestViews(t *testing.T) {
 	h := Handler(testOptions(3))
 	for path, wants := range map[string][]string{
@@ -140,7 +140,8 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// TestChangesOnce checks that a change that has ended after the status was taken is not also shown as in progress.
+// TestChangesOnce checks a change that ended after the status was taken. The change must not also be shown as in
+// progress.
 func TestChangesOnce(t *testing.T) {
 	for began, want := range map[string]bool{"2026-11-01T12:00:00Z": false, "2026-11-01T12:10:00Z": true} {
 		o := testOptions(1)
@@ -168,7 +169,7 @@ func TestFragment(t *testing.T) {
 	}
 }
 
-// TestBounds checks that a view of many partitions has two marks per partition, and that the heat map shows only the
+// TestBounds checks that a view of many partitions has only two marks per partition. The heat map must show only the
 // busiest partitions.
 func TestBounds(t *testing.T) {
 	h := Handler(testOptions(1000))
@@ -181,8 +182,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestExplore checks that a statement is executed unchanged, explained, and resumed at the next page. Errors must be
-// shown as escaped text.
+// TestExplore checks that a statement can be executed unchanged, explained, and resumed at the next page. Errors must
+// be shown as escaped text.
 func TestExplore(t *testing.T) {
 	h := Handler(testOptions(1))
 	for _, tc := range []struct {
@@ -209,8 +210,8 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// blocked is an Explorer that reports each start of a statement to begun, and completes the statement when it is
-// allowed to end.
+// blocked is an Explorer that reports the start of each statement to begun. It completes the statement when end
+// permits it.
 type blocked struct{ begun, end chan struct{} }
 
 func (b blocked) Explore(context.Context, string, Query) (*Answer, error) {
@@ -219,7 +220,7 @@ func (b blocked) Explore(context.Context, string, Query) (*Answer, error) {
 	return &Answer{}, nil
 }
 
-// TestExploreIsBounded checks that at most exploreMost statements run concurrently (PG3).
+// TestExploreIsBounded checks that no more than exploreMost statements run concurrently (PG3).
 func TestExploreIsBounded(t *testing.T) {
 	o := testOptions(1)
 	under, over := make(chan struct{}), make(chan struct{})

@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/token"
 )
 
-// batchesOf returns the table of the atomic batches in progress.
+// batchesOf returns the table of atomic batches in progress.
 func batchesOf(m *archive.Manifest) *archive.Table {
 	for i := range m.Tables {
 		if t := &m.Tables[i]; t.Keyspace == "system" && t.Name == "batches" {
@@ -50,8 +50,8 @@ func (r *Restorer) listBatches(ctx context.Context) error {
 	return nil
 }
 
-// batch processes a change of a row of system.batches. A batch is in progress from the insertion of its record until
-// the deletion of the record.
+// batch processes a change of a row of system.batches. A batch is in progress from the insertion of its record to the
+// deletion of the record.
 func (r *Restorer) batch(key, value []byte) error {
 	if keyKind(key) != keys.Row {
 		return nil
@@ -76,7 +76,7 @@ func (r *Restorer) batch(key, value []byte) error {
 	return nil
 }
 
-// look records the applied part of a batch in progress that a key represents.
+// look records an applied part of a batch in progress. The key identifies the part.
 func (r *Restorer) look(key []byte) {
 	p, ok := keys.Parse(key)
 	if !ok || p.Kind != keys.Dedupe || len(p.Rest) != 16+8 {

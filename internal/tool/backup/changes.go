@@ -13,7 +13,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// changes holds the changes of some tables: keys with the IDs of their tables, and the values to merge. The changes
+// changes holds the changes of some tables. It consists of keys with table IDs and the values to merge. The changes
 // may be added in any order. The zero value is empty.
 type changes struct {
 	values map[string][][]byte
@@ -22,7 +22,7 @@ type changes struct {
 	key    []byte
 }
 
-// add adds a value, which the caller must not modify afterward.
+// add adds a value. The caller must not modify the value afterward.
 func (c *changes) add(key, value []byte) {
 	if c.values == nil {
 		c.values = map[string][][]byte{}
@@ -32,7 +32,7 @@ func (c *changes) add(key, value []byte) {
 		c.bytes += len(key)
 	}
 	c.bytes += len(value)
-	if keyKind(key) >= keys.Dedupe { // stored as a whole; the newest value takes precedence
+	if keyKind(key) >= keys.Dedupe { // such a value is not merged; the newest value has precedence
 		c.values[string(key)] = [][]byte{value}
 		return
 	}
@@ -47,7 +47,7 @@ func keyKind(key []byte) byte {
 	return 0
 }
 
-// each calls fn for the changes in key order, once per key.
+// each calls fn for the changes in key order. It calls fn once per key.
 func (c *changes) each(fn func(key, value []byte) error) error {
 	var m row.Merger
 	for _, key := range slices.Sorted(maps.Keys(c.values)) {
@@ -71,8 +71,8 @@ func (c *changes) each(fn func(key, value []byte) error) error {
 
 // outcome is the effect of a log entry on the archiver.
 type outcome struct {
-	// merged is a partition whose range was absorbed, with the index of the last entry of that partition. Partition is
-	// 0 if the entry merged no partition.
+	// merged is a partition that was merged into this partition. It includes the index of the partition's last entry.
+	// If the entry merged no partition, Partition is 0.
 	merged archive.EntryRange
 	// never is set if the effect of the entry cannot be derived from the log.
 	never bool
@@ -92,7 +92,7 @@ func (c *changes) apply(encoded []byte) (out outcome, err error) {
 			}
 		}
 		if m := &e.Mutations[0]; e.Result != nil && m.Dedupe != (command.DedupeID{}) {
-			// These keys identify parts of atomic batches, because a restore must know which parts have been applied.
+			// These keys identify parts of atomic batches. A restore must know which parts have been applied.
 			c.key = keys.AppendDedupe(c.key[:0], m.Table, m.Token, m.Key, m.Dedupe)
 			c.add(c.key, e.Result)
 		}

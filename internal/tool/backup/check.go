@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// Checker reads the files of backups and compares them with their manifests. A file that several backups share is read
-// once.
+// Checker reads the files of backups and compares them with their manifests. If several backups share a file, it reads
+// the file once.
 type Checker struct {
 	Target Target
 	// Display shows the progress after each file. It may be nil.
@@ -22,7 +22,7 @@ type Checker struct {
 	checked map[string]error
 }
 
-// Check reads all files of a backup. Check returns the first error, for example that a file is missing or damaged.
+// Check reads all files of a backup. It returns the first error. For example, a file may be missing or damaged.
 func (c *Checker) Check(ctx context.Context, m *archive.Manifest) error {
 	if c.checked == nil {
 		c.checked = map[string]error{}
@@ -73,7 +73,7 @@ func checkFile(ctx context.Context, t Target, f archive.File) error {
 	return nil
 }
 
-// complete returns an error if a file of one of the manifests is missing. It reads only names.
+// complete returns an error if any file of the manifests is missing. It reads only names.
 func complete(ctx context.Context, t Target, manifests map[string]*archive.Manifest) (err error) {
 	names, err := t.List(ctx, "files/")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// TestCheckAll checks that Checker finds every backup with a missing file and reads a file that several backups share
-// only once. The test also checks that nothing is pruned if a backup that would be kept is incomplete.
+// TestCheckAll checks that Checker finds every backup with a missing file. Checker must read a file that several
+// backups share only once. The test also checks that no data is pruned if a backup that would be kept is incomplete.
 func TestCheckAll(t *testing.T) {
 	ctx, target := t.Context(), open(t, &Place{Name: t.TempDir()})
 	put(t, target, older, "aa")

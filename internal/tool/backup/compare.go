@@ -18,14 +18,14 @@ import (
 )
 
 // Comparer compares a backup with tables that were restored under their original names. It compares the rows that a
-// reader sees, including timestamps and times to live. Its memory is limited to one file of each side and the range
-// deletions of a logical partition.
+// reader sees, including timestamps and times to live. Its memory is limited to one file of each side and to the range
+// deletions of one logical partition.
 type Comparer struct {
 	Node     NodeClient
 	Target   Target
 	Manifest *archive.Manifest
 	// Finished is set if the restore has completed batches that were in progress at the time of the backup. In this
-	// case, a row may contain more data than in the backup, but never less.
+	// case, a row may contain more data than in the backup, but not less data.
 	Finished bool
 	// Now is the time at which rows are evaluated, in seconds.
 	Now int64
@@ -41,11 +41,11 @@ type Comparer struct {
 // Compared is the result of a comparison.
 type Compared struct {
 	// Tables and Rows are the numbers of tables and rows that match the backup. Finished is the number of rows that
-	// differ because of completed batches. Different is the number of rows that differ for another reason, and
-	// Examples describes the first of these rows.
+	// differ because of completed batches. Different is the number of rows that differ for another reason. Examples
+	// describes the first of these rows.
 	Tables, Rows, Finished, Different int
 	Examples                          []string
-	// Views and Indexes are the derived views and indexes, as keyspace.name. Others lists vector indexes and
+	// Views and Indexes list the derived views and indexes in the form keyspace.name. Others lists vector indexes and
 	// containers, which ilion verify does not support.
 	Views, Indexes, Others []string
 }
@@ -102,7 +102,7 @@ func (c *Comparer) table(ctx context.Context, t *archive.Table) error {
 	return c.rows(ctx, of, want.pull(c.files(ctx, t)), have.pull(c.pages(ctx, &c.taken.Tables[at])))
 }
 
-// rows compares the rows of the backup with the stored rows, both in ascending order.
+// rows compares the rows of the backup with the stored rows. Both are in ascending order.
 func (c *Comparer) rows(ctx context.Context, t *schema.Table, backed, stored *pulled) error {
 	defer backed.end()
 	defer stored.end()
@@ -133,7 +133,7 @@ func (c *Comparer) rows(ctx context.Context, t *schema.Table, backed, stored *pu
 	return err
 }
 
-// pair compares a row of the backup with the stored row. Either may be nil.
+// pair compares a row of the backup with the stored row. Either row may be nil.
 func (c *Comparer) pair(t *schema.Table, a, b *seen) error {
 	was, is := a != nil && a.exists, b != nil && b.exists
 	switch {
@@ -154,8 +154,8 @@ func (c *Comparer) pair(t *schema.Table, a, b *seen) error {
 		what = "is missing"
 	}
 	if was && b != nil && c.Finished {
-		// A completed batch may have added data that hides part of the row. Merging the row of the backup into the
-		// stored row must not change the stored row.
+		// A completed batch may have added data that hides part of the row. If the row of the backup is merged into
+		// the stored row, the stored row must not change.
 		both, err := row.Merge(nil, a.raw, b.raw)
 		if err != nil {
 			return err
@@ -198,7 +198,7 @@ func (c *Comparer) derived(t *schema.Table) {
 	slices.Sort(c.out.Others)
 }
 
-// files returns the records of a table in the backup, in order.
+// files returns the records of a table in the backup in order.
 func (c *Comparer) files(ctx context.Context, t *archive.Table) records {
 	return func(fn func(key, value []byte) error) error {
 		for _, p := range t.Partitions {
@@ -220,7 +220,7 @@ func (c *Comparer) files(ctx context.Context, t *archive.Table) records {
 	}
 }
 
-// pages returns the records of a table in the cluster, in order.
+// pages returns the records of a table in the cluster in order.
 func (c *Comparer) pages(ctx context.Context, t *archive.Table) records {
 	asker := Maker{Node: c.Node}
 	return func(fn func(key, value []byte) error) error {

@@ -31,7 +31,7 @@ func value(ts int64, text string) []byte {
 	return operand(ts, func(b *row.Builder) { b.Live(0, 0); b.Cell(1, nil, []byte(text), 0, 0) })
 }
 
-// at returns the key of a row in the only logical partition, without the table ID.
+// at returns the key of a row in the only logical partition. It omits the table ID.
 func at(clustering string) string {
 	return string(keys.AppendRow(nil, comparedTable, token.Token(7), []byte("p"), []byte(clustering))[4:])
 }
@@ -54,7 +54,7 @@ func from(m map[string][]byte) records {
 }
 
 // TestCompare checks that rows are compared as a client reads them. Every difference in a row must be reported. Rows
-// that are stored differently but look the same to a reader must count as equal.
+// that differ only in storage must count as equal.
 func TestCompare(t *testing.T) {
 	hide := operand(5, func(b *row.Builder) { b.DeleteRange([]byte("a"), []byte("c"), 1) })
 	backup := map[string][]byte{at("b"): value(10, "one"), at("d"): value(10, "two"), at("e"): operand(10,

@@ -33,7 +33,7 @@ const (
 	// newAge is the age above which an incomplete file is abandoned.
 	newAge = 24 * time.Hour
 	// renameTries is the maximum number of attempts to create the directory of a new file. A process that removes the
-	// last file of a directory also removes the directory.
+	// last file in a directory also removes the directory.
 	renameTries = 8
 )
 

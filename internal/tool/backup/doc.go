@@ -10,11 +10,12 @@
 //	pending/<id>/<n>          manifests of the files that an incomplete backup has stored so far
 //	sealed                    marks an encrypted repository and names its key; the digests in names are encrypted too
 //
-// Guarantees: (BK1) A manifest is stored after all files that it lists, so that the process can be killed at any time.
-// (BK2) A stored file is not transferred again, neither by a later backup nor by a backup that is repeated after a
-// crash. (BK3) A restore accepts only files whose digest matches, and can be repeated completely or in parts. (BK4) A
-// repository is encrypted with a single key, or is not encrypted. Decrypting a file returns the contents that were
-// stored under its name, or an error. (BK5) Every restore point of an archive is restored exactly, or an error names
-// the missing part. Memory is limited to a few files per parallel transfer, and to the changes that nodes keep for the
-// archive. Start reading at Place, Maker, and Restorer, then Follower and Comparer.
+// Guarantees: (BK1) A manifest is stored after all files that it lists. Therefore, the process may be killed at any
+// time. (BK2) A stored file is not transferred again. This applies to later backups, and to backups that are repeated
+// after a crash. (BK3) A restore accepts only files whose digest matches. A restore can be repeated completely or in
+// parts. (BK4) A repository is either encrypted with a single key or not encrypted. The decryption of a file returns
+// the contents that were stored under its name, or an error. (BK5) Every restore point of an archive is restored
+// exactly. Otherwise, an error names the missing part. The memory that the package uses is limited to a few files per
+// parallel transfer, and to the changes that nodes keep for the archive. Start reading at Place, Maker, and Restorer,
+// and continue with Follower and Comparer.
 package backup

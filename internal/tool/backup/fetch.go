@@ -15,7 +15,7 @@ import (
 // fetch is the part of a partition's log that remains to be fetched.
 type fetch struct {
 	archive.EntryRange
-	// asked contains the nodes that have responded that they do not have the entries. failed is set if a node did not
+	// asked contains the nodes that have reported that they do not have the entries. failed is set if a node did not
 	// respond.
 	asked  map[string]bool
 	failed error
@@ -25,7 +25,7 @@ type fetch struct {
 type fetching struct {
 	f     *Follower
 	taken *archive.Snapshot
-	// here contains the partitions of the restore point. known also contains partitions that were merged into other
+	// here maps IDs to the partitions of the restore point. known also contains partitions that were merged into other
 	// partitions.
 	here, known map[uint64]bool
 	next        map[string][]*fetch
@@ -64,7 +64,7 @@ func (f *Follower) since(ctx context.Context, taken *archive.Snapshot) (c *chang
 	return g.changes, g.hole, nil
 }
 
-// want requests the entries of a partition up to an index from a node that probably has them.
+// want requests the entries of a partition up to an index. The node probably has these entries.
 func (g *fetching) want(node string, partition, upto uint64) {
 	after, ok := g.f.tip.applied[partition]
 	if !ok {
@@ -82,8 +82,8 @@ func (g *fetching) want(node string, partition, upto uint64) {
 // wantedMax is the maximum number of partitions per request.
 const wantedMax = 4096
 
-// from sends requests to a node. Entries that the node does not have are requested from other nodes. Entries that it
-// has not sent yet are requested again.
+// from sends requests to a node. If the node does not have some entries, they are requested from other nodes. Entries
+// that the node has but has not sent yet are requested again.
 func (g *fetching) from(ctx context.Context, node string, list []*fetch) error {
 	asked := archive.FileRequest{Node: node}
 	now := list[:min(len(list), wantedMax)]
@@ -145,8 +145,9 @@ func (g *fetching) ask(ctx context.Context, asked *archive.FileRequest) (*archiv
 	return archive.DecodeEntries(data)
 }
 
-// elsewhere requests the entries from another node. If all nodes have responded but none of them has the entries, the
-// log has a gap. If some nodes have not responded, the request is repeated at later restore points for a limited time.
+// elsewhere requests the entries from another node. If all nodes have responded but no node has the entries, the log
+// has a gap. If some nodes have not responded, the request is repeated at later restore points. The time for these
+// attempts is limited.
 func (g *fetching) elsewhere(node string, w *fetch) error {
 	w.asked[node] = true
 	for _, other := range g.taken.Nodes {

@@ -15,9 +15,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// Follower archives a running cluster. It takes restore points (marks), fetches the changes between them, and stores
-// the changes as segments of a log. It also stores backups of some restore points (bases) from which the log
-// continues.
+// Follower archives a running cluster. It takes restore points (marks), fetches the changes between the restore
+// points, and stores the changes as segments of a log. It also stores backups of some restore points (bases). The log
+// continues from these backups.
 //
 //	mark ── mark ── mark ── mark ── mark ── ...     every second: a short fence, and a request for the changes
 //	└ segment ────────┘ └ segment ────── ...        every ten seconds
@@ -25,8 +25,8 @@ import (
 type Follower struct {
 	Node   NodeClient
 	Target Target
-	// Every is the interval between restore points, and BaseEvery is the interval between bases. Keep is the retention
-	// period of restore points. The value 0 means unlimited.
+	// Every is the interval between two restore points. BaseEvery is the interval between two bases. Keep is the
+	// retention period of restore points. The value 0 means unlimited.
 	Every, BaseEvery, Keep time.Duration
 	// Parallel and Rate are passed to the Maker of bases.
 	Parallel int
@@ -37,8 +37,8 @@ type Follower struct {
 	id   string
 	tip  *tip
 	open *segment
-	// bases is the number of bases in progress, and based receives completed bases. newest is the time of the newest
-	// complete base, and begun is the start time of the last base. want is the reason why another base is needed.
+	// bases is the number of bases in progress. based receives completed bases. newest is the time of the newest
+	// complete base. begun is the start time of the last base. want is the reason why another base is needed.
 	bases  int
 	based  chan based
 	newest time.Time
@@ -46,8 +46,8 @@ type Follower struct {
 	want   string
 	stored time.Time
 	bytes  int64
-	// ailing is the time of the last message about a failure. starving is the time from which on entries could not be
-	// fetched, or zero if all entries could be fetched.
+	// ailing is the time of the last message about a failure. starving is the time since which entries could not be
+	// fetched. It is zero if all entries could be fetched.
 	ailing, starving time.Time
 }
 
@@ -61,11 +61,11 @@ type ArchiveDisplay interface {
 
 // Followed is the progress of an archive.
 type Followed struct {
-	// Marked is the newest restore point, and Stored is the newest restore point in the repository. Still is the time
-	// for which writes were paused.
+	// Marked is the newest restore point. Stored is the newest restore point in the repository. Still is the time for
+	// which writes were paused.
 	Marked, Stored time.Time
 	Still          time.Duration
-	// Bytes is the number of bytes stored since the start, and Bases is the number of bases in progress.
+	// Bytes is the number of bytes stored since the start. Bases is the number of bases in progress.
 	Bytes int64
 	Bases int
 }
@@ -83,38 +83,38 @@ type tip struct {
 	still                   time.Duration
 	applied                 map[uint64]uint64
 	tables                  string
-	// records is the metadata of the cluster, or nil if it has not been received yet.
+	// records is the metadata of the cluster. It is nil until the metadata has been received.
 	records []byte
-	// sum is the digest of the segment before the open segment.
+	// sum is the digest of the segment that precedes the open segment.
 	sum string
 }
 
 const (
-	// segmentBytes and segmentTime are the size and age at which a segment is stored.
+	// segmentBytes is the size at which a segment is stored. segmentTime is the age at which it is stored.
 	segmentBytes = 8 << 20
 	segmentTime  = 10 * time.Second
-	// orderWait is the time limit of a request. ailPause is the pause after a failure.
+	// orderWait is the timeout of a request. ailPause is the pause after a failure.
 	orderWait = 20 * time.Second
 	ailPause  = time.Second
-	// ailSay is the minimum interval between messages about the same failure.
+	// ailSay is the minimum interval between two messages about the same failure.
 	ailSay = 30 * time.Second
-	// starveMax is the time limit for requesting entries that only an unreachable node may have.
+	// starveMax is the maximum time for which the follower requests entries that only an unreachable node may have.
 	starveMax = 30 * time.Second
-	// basesMax is the maximum number of concurrent bases, and basePause is the minimum interval between their start
-	// times.
+	// basesMax is the maximum number of concurrent bases. basePause is the minimum interval between their start times.
 	basesMax  = 2
 	basePause = 10 * time.Second
-	// ownerName is the name of the file that identifies the active archiver. The archiver that started last is active.
+	// ownerName is the name of the file that identifies the active archiver. The archiver that was started last is
+	// active.
 	ownerName = "backups/follower"
-	// finishWait is the time limit for completing an archive.
+	// finishWait is the maximum time for the completion of an archive.
 	finishWait = 30 * time.Second
 )
 
 // ErrTaken reports that another process has started to archive to the same repository.
 var ErrTaken = errors.New("another process has started to archive to this repository")
 
-// Run archives until the context ends, and then stores the remaining changes. Run returns an error if it cannot
-// continue.
+// Run archives the cluster until the context ends. It then stores the remaining changes. If it cannot continue, Run
+// returns an error.
 func (f *Follower) Run(ctx context.Context) error {
 	f.id, f.based = uuid.NewString(), make(chan based, basesMax)
 	if err := f.claim(ctx); err != nil || ctx.Err() != nil {
@@ -151,7 +151,7 @@ func (f *Follower) say(format string, args ...any) {
 	f.Display.Say(fmt.Sprintf(format, args...))
 }
 
-// pause waits and processes completed bases. pause returns an error if the context has ended.
+// pause waits and processes completed bases. It returns an error if the context has ended.
 func (f *Follower) pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(max(d, 0))
 	defer timer.Stop()
@@ -189,10 +189,10 @@ func (f *Follower) baseEnded(ctx context.Context, b based) {
 	}
 }
 
-// TimeFormat is the format for times in messages.
+// TimeFormat is the format of times in messages.
 const TimeFormat = "2006-01-02 15:04:05.000 MST"
 
-// prune removes data that has expired. Only bases may be reading files at the same time.
+// prune removes data that has expired. At the same time, only bases may read files.
 func (f *Follower) prune(ctx context.Context) {
 	if f.Keep == 0 || f.bases > 0 {
 		return
@@ -205,7 +205,7 @@ func (f *Follower) prune(ctx context.Context) {
 	}
 }
 
-// claim binds the repository to the archived cluster before any other file is written. claim retries until a node
+// claim binds the repository to the archived cluster before any other file is written. It retries until a node
 // responds.
 func (f *Follower) claim(ctx context.Context) error {
 	for ctx.Err() == nil {
@@ -221,7 +221,7 @@ func (f *Follower) claim(ctx context.Context) error {
 	return nil
 }
 
-// resume continues the stored log, if any, and registers as the active archiver.
+// resume continues the stored log if a log exists. It registers this process as the active archiver.
 func (f *Follower) resume(ctx context.Context) error {
 	if err := f.Target.Put(ctx, ownerName, []byte(f.id)); err != nil {
 		return err
@@ -260,8 +260,7 @@ func (t *tip) reach(list []archive.Partition) {
 	}
 }
 
-// step takes a restore point. If the archive cannot continue after an error, step returns the error. step reports all
-// other errors and waits.
+// step takes a restore point. If the archive cannot continue after an error, step returns the error.
 func (f *Follower) step(ctx, reading context.Context) error {
 	taken, err := f.mark(ctx)
 	if err != nil {
@@ -296,9 +295,9 @@ func (f *Follower) step(ctx, reading context.Context) error {
 	}
 	if f.want != "" && f.bases < basesMax && time.Since(f.begun) >= basePause {
 		f.base(reading, taken)
-		taken = nil // the base releases the snapshot
+		taken = nil // base releases the snapshot
 	}
-	if hole != "" || f.open.full() { // after a crash, a base without a log after it would be useless
+	if hole != "" || f.open.full() { // a base without a subsequent log would be useless after a crash
 		if err := f.store(ctx); err != nil {
 			return err
 		}
@@ -308,7 +307,7 @@ func (f *Follower) step(ctx, reading context.Context) error {
 	return nil
 }
 
-// ail reports a failure, at a limited rate, and waits.
+// ail reports a failure and waits. It limits the rate of the messages.
 func (f *Follower) ail(ctx context.Context, what string, err error) error {
 	if ctx.Err() == nil && time.Since(f.ailing) >= ailSay {
 		f.ailing = time.Now()
@@ -337,7 +336,7 @@ func (f *Follower) mark(ctx context.Context) (*archive.Snapshot, error) {
 	if taken.Metadata == nil {
 		taken.Metadata = f.tip.records // unchanged since the last restore point
 	}
-	taken.Time = taken.Time.Truncate(time.Millisecond)   // messages and requests contain times with this precision
+	taken.Time = taken.Time.Truncate(time.Millisecond)   // times in messages and requests have this precision
 	if f.tip != nil && !taken.Time.After(f.tip.moment) { // another node responded, or a clock was set back
 		taken.Time = f.tip.moment.Add(time.Millisecond)
 	}
@@ -370,7 +369,7 @@ func drop(ctx context.Context, d NodeClient, id string) {
 	_, _ = d.Order(ctx, "backup/drop", body)
 }
 
-// base reads the state of a restore point while further restore points are taken.
+// base reads the state of a restore point while the follower takes further restore points.
 func (f *Follower) base(ctx context.Context, taken *archive.Snapshot) {
 	f.say("full backup of %s started: %s", taken.Time.Format(TimeFormat), f.want)
 	f.bases++

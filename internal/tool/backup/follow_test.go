@@ -25,8 +25,8 @@ type cluster struct {
 	mu    sync.Mutex
 	run   string
 	parts []archive.Partition
-	// logs holds the entries of each partition; the first entry has index 11. lost maps a partition to the index up to
-	// which a node has lost the entries of the partition.
+	// logs maps partitions to their entries, which start at index 11. lost maps a partition to the index up to which a
+	// node has lost the partition's entries.
 	logs map[uint64][][]byte
 	lost map[string]map[uint64]uint64
 	dead map[string]bool
@@ -49,7 +49,7 @@ func entry(k command.EntryKind, n int) []byte {
 		Token: token.Hash([]byte{1}), Key: []byte{1}, Ops: []command.Op{{Kind: command.OpRow, Operand: cell(n)}}}}})
 }
 
-// write appends an entry to a partition that sets the cell to a number.
+// write appends an entry to the log of a partition. The entry sets the cell to a number.
 func (c *cluster) write(id uint64, n int) { c.log(id, entry(command.EntryWrite, n)) }
 
 func (c *cluster) log(id uint64, e []byte) {
@@ -58,7 +58,7 @@ func (c *cluster) log(id uint64, e []byte) {
 	c.logs[id] = append(c.logs[id], e)
 }
 
-// clusterRecords are records of the cluster metadata.
+// clusterRecords contains records of the cluster metadata.
 var clusterRecords = []byte{0, 1, 1, 'k', 'v'}
 
 // Order implements NodeClient.
@@ -93,7 +93,7 @@ func (c *cluster) Order(_ context.Context, what string, body []byte) ([]byte, er
 		for _, w := range asked.Entries {
 			log := c.logs[w.Partition]
 			gone := w.After < c.lost[asked.Node][w.Partition] || w.Upto > 10+uint64(len(log))
-			// A response contains one entry, so that the caller must request the rest.
+			// A response contains one entry, so the caller must request the remaining entries.
 			out.Status = append(out.Status, archive.EntryStatus{Upto: w.After + 1, Missing: gone})
 			if !gone {
 				out.Add(w.Partition, w.After+1, log[w.After-10])
@@ -106,9 +106,9 @@ func (c *cluster) Order(_ context.Context, what string, body []byte) ([]byte, er
 	return []byte("{}"), nil
 }
 
-// TestFollower checks with a simulated cluster which events the log survives and which events start a new log. A new
-// log starts with a base backup at its first restore point. A restore to any restore point must return the data that
-// was written before it.
+// TestFollower checks, with a simulated cluster, which events the log survives and which events start a new log. A new
+// log must start with a base backup at its first restore point. A restore to any restore point must return the data
+// that was written before that point.
 func TestFollower(t *testing.T) {
 	archive.Pack(nil) // pack creates channels, which must not belong to the synctest bubble
 	begins := "starting a new log"
@@ -190,7 +190,7 @@ func TestFollower(t *testing.T) {
 					t.Fatal(err)
 				}
 				bases, ranges := 1, 1
-				if name == "a node is dead for a while" { // no data is lost, but no restore points exist for this time
+				if name == "a node is dead for a while" { // no data is lost, but this time has no restore points
 					ranges = 2
 				}
 				if c.hole != "" {
@@ -228,7 +228,7 @@ func TestFollower(t *testing.T) {
 	}
 }
 
-// TestTwoFollowers checks two followers that archive to the same repository. The first follower must end, and the log
+// TestTwoFollowers checks two followers that archive to the same repository. The first follower must stop, and the log
 // must remain continuous.
 func TestTwoFollowers(t *testing.T) {
 	archive.Pack(nil)

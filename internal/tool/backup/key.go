@@ -14,13 +14,13 @@ import (
 	"strings"
 )
 
-// keyBytes is the length of a key.
+// keyBytes is the length of a key in bytes.
 const keyBytes = 32
 
-// Key encrypts a repository and is required to read it. All other secrets are derived from the key, so the files and
-// the key are sufficient to read a repository.
+// Key encrypts a repository. It is required to read the repository. All other secrets are derived from the key.
+// Therefore, the files and the key suffice to read a repository.
 type Key struct {
-	// names and mask encrypt file names, contents encrypts files, and proof identifies the key.
+	// names and mask encrypt file names. contents encrypts files. proof identifies the key.
 	names, mask, contents, proof []byte
 }
 
@@ -40,10 +40,11 @@ func NewKey(secret []byte) (*Key, error) {
 	return k, nil
 }
 
-// Fingerprint identifies the key without revealing it.
+// Fingerprint returns a text that identifies the key without revealing it.
 func (k *Key) Fingerprint() string { return hex.EncodeToString(k.proof[:8]) }
 
-// ReadKey reads a key from a file: 64 hexadecimal digits, as written by MakeKey or openssl rand -hex 32, or 32 bytes.
+// ReadKey reads a key from a file. The file contains 32 bytes, or 64 hexadecimal digits as MakeKey or openssl rand
+// -hex 32 writes them.
 func ReadKey(path string) (*Key, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

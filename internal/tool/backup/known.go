@@ -13,7 +13,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// same returns the files of a partition in an earlier backup if the partition has not changed since then.
+// same returns the files of a partition in an earlier backup. ok is false if the partition has changed since that
+// backup.
 func same(m *archive.Manifest, j job) ([]archive.File, bool) {
 	for i := range m.Tables {
 		if m.Tables[i].ID != j.table.ID {
@@ -28,7 +29,7 @@ func same(m *archive.Manifest, j job) ([]archive.File, bool) {
 	return nil, false
 }
 
-// trail is the list of files of an earlier backup, in order, with the position up to which a partition has been
+// trail is the ordered list of files of an earlier backup. It includes the position up to which a partition has been
 // compared.
 type trail struct {
 	files []archive.File
@@ -55,7 +56,7 @@ func overlaps(a, b *archive.Partition) bool {
 	return before(a.Begin, b.End) && before(b.Begin, a.End)
 }
 
-// ahead appends the names of the files from a key onward, because the next files may be among them.
+// ahead appends the names of the files that start at a key. The next files may be among them.
 func (t *trail) ahead(names []string, from []byte) []string {
 	for t.at < len(t.files) && bytes.Compare(t.files[t.at].First, from) < 0 {
 		t.at++
@@ -66,14 +67,14 @@ func (t *trail) ahead(names []string, from []byte) []string {
 	return names
 }
 
-// pace limits the rate.
+// pace limits the transfer rate.
 type pace struct {
 	once    sync.Once
 	limiter *rate.Limiter
 }
 
-// wait waits until n more bytes can be transferred without exceeding the rate, in bytes per second. A rate of 0 means
-// no limit.
+// wait waits until n more bytes can be transferred without exceeding the rate. The rate is in bytes per second. A rate
+// of 0 means no limit.
 func (p *pace) wait(ctx context.Context, perSecond, n int64) error {
 	if perSecond <= 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// List returns the IDs of the complete backups in a target, oldest first.
+// List returns the IDs of the complete backups in a target. The oldest backup is first.
 func List(ctx context.Context, t Target) (ids []string, err error) {
 	names, err := t.List(ctx, "backups/")
 	for _, name := range names {
@@ -52,8 +52,8 @@ func Load(ctx context.Context, t Target, id string) (*archive.Manifest, error) {
 	return m, nil
 }
 
-// Newest returns the manifest with an ID. If the ID is empty, it returns the newest backup of the cluster to which the
-// repository belongs.
+// Newest returns the manifest with the given ID. If the ID is empty, Newest returns the manifest of the newest backup
+// of the cluster to which the repository belongs.
 func Newest(ctx context.Context, t Target, id string) (*archive.Manifest, error) {
 	if id != "" {
 		return Load(ctx, t, id)

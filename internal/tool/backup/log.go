@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// logDir is the directory of the segments of the log.
+	// logDir is the directory that contains the segments of the log.
 	logDir = "backups/log/"
-	// atomMax is the maximum interval between restore points within a continuous part of the log.
+	// atomMax is the maximum interval between two restore points in a continuous part of the log.
 	atomMax = 5 * time.Second
 )
 
-// Log describes the restorable content of an archive, from the names of its segments and from its bases.
+// Log describes the restorable content of an archive. It is derived from the names of the segments and from the bases.
 type Log struct {
-	// Chains are the continuous parts of the log, oldest first.
+	// Chains lists the continuous parts of the log. The oldest part is first.
 	Chains []Chain
-	// Bases are the complete backups from which the log continues, oldest first.
+	// Bases lists the complete backups from which the log continues. The oldest backup is first.
 	Bases []*archive.Manifest
-	// Missing reports for each chain whether segments before it are missing.
+	// Missing reports, for each chain, whether segments before the chain are missing.
 	Missing []bool
 }
 
@@ -97,8 +97,8 @@ func (l *Log) chainOf(m *archive.Manifest) Chain {
 	return nil
 }
 
-// Ranges returns the intervals in which every restore point can be restored, oldest first. A short gap between restore
-// points does not end an interval. A longer gap, during which no archiver ran, ends it.
+// Ranges returns the intervals in which every restore point can be restored. The oldest interval is first. A short gap
+// between restore points does not end an interval. A longer gap, during which no archiver ran, ends an interval.
 func (l *Log) Ranges() (out []Range) {
 	for _, c := range l.Chains {
 		base := slices.IndexFunc(l.Bases, func(m *archive.Manifest) bool {
@@ -125,7 +125,7 @@ func (l *Log) Ranges() (out []Range) {
 	return out
 }
 
-// Newest returns the most recent restore point, or false if no restore point exists.
+// Newest returns the most recent restore point. ok is false if no restore point exists.
 func (l *Log) Newest() (time.Time, bool) {
 	r := l.Ranges()
 	if len(r) == 0 {
@@ -134,7 +134,7 @@ func (l *Log) Newest() (time.Time, bool) {
 	return r[len(r)-1].To, true
 }
 
-// readSegment reads a segment and compares it with its name.
+// readSegment reads a segment and compares it with the segment's name.
 func readSegment(ctx context.Context, t Target, n archive.SegmentName) (*archive.Segment, string, error) {
 	data, err := t.Get(ctx, logDir+n.String())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,11 +153,11 @@ func readSegment(ctx context.Context, t Target, n archive.SegmentName) (*archive
 	return s, sum, nil
 }
 
-// short returns the part of a digest that is contained in the name of a segment.
+// short returns the part of a digest that the name of a segment contains.
 func short(sum string) string { return sum[:min(len(sum), archive.ShortDigestLen)] }
 
-// Verify reads and checks all segments of the log, and checks that each segment continues the previous segment. If d is
-// not nil, it shows the progress.
+// Verify reads and checks all segments of the log. It also checks that each segment continues the previous segment. If
+// d is not nil, it shows the progress.
 func (l *Log) Verify(ctx context.Context, t Target, d Display) error {
 	var p Progress
 	for _, c := range l.Chains {

@@ -37,7 +37,7 @@ func newPast(t *testing.T) *past {
 	return &past{t: t, target: memory{}}
 }
 
-// memory is a Target in memory for one goroutine.
+// memory is an in-memory Target for one goroutine.
 type memory map[string][]byte
 
 func (m memory) Put(_ context.Context, name string, data []byte) error { m[name] = data; return nil }
@@ -108,7 +108,7 @@ func (p *past) segments(n int, hole bool) {
 	}
 }
 
-// base stores a backup that has a file not shared with other backups.
+// base stores a backup with a file that other backups do not share.
 func (p *past) base(id string, at time.Time, followed bool) {
 	p.t.Helper()
 	var b archive.Builder
@@ -133,8 +133,8 @@ func (p *past) load() *Log {
 	return l
 }
 
-// valueAt restores the row at a time. valueAt returns the time of the restore point and the number in the cell, or -1
-// if the row has not changed since the base backup.
+// valueAt restores the row as of a time. It returns the time of the restore point and the number in the cell. The
+// number is -1 if the row has not changed since the base backup.
 func valueAt(ctx context.Context, l *Log, t Target, at time.Time) (mark time.Time, n int, err error) {
 	point, err := l.At(ctx, t, at)
 	if err != nil {
@@ -162,7 +162,8 @@ func valueAt(ctx context.Context, l *Log, t Target, at time.Time) (mark time.Tim
 }
 
 // TestLog checks that a restore returns the state of the newest restore point at or before the requested time. If the
-// base backup is missing or the log has a gap, it returns an error. Ranges lists the times that can be restored.
+// base backup is missing or the log has a gap, the restore must return an error. Ranges must list the times that can
+// be restored.
 func TestLog(t *testing.T) {
 	p := newPast(t)
 	p.segments(4, true) // restore points 0 to 11
@@ -202,8 +203,8 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestLogDamage checks that Verify names a segment that is missing, replaced by another segment, or damaged. A base
-// backup before that segment must not be used to restore a time after it.
+// TestLogDamage checks that Verify names a segment that is missing, damaged, or replaced by another segment. If a base
+// backup precedes this segment, it must not be used for a restore to a time after the segment.
 func TestLogDamage(t *testing.T) {
 	p := newPast(t)
 	p.segments(5, true)
@@ -254,8 +255,8 @@ func TestLogDamage(t *testing.T) {
 }
 
 // TestPrune checks the pruner with random gaps, base backups, and retention times. Every time in the retention period
-// that could be restored before must still be restorable afterward, with the same result. A later run must remove
-// everything that a killed run has left behind. A file must be removed if and only if no backup refers to it.
+// that could be restored before must still be restorable afterward, with the same result. A later run must remove all
+// data that a killed run has left behind. A file must be removed if and only if no backup refers to the file.
 func TestPrune(t *testing.T) {
 	for seed := range uint64(6) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -346,7 +347,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// mortal is a Target of a process that is killed after some removals.
+// mortal is a Target whose process is killed after some removals.
 type mortal struct {
 	Target
 	left int

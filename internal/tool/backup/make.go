@@ -17,7 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// NodeClient is a node of a cluster that executes requests such as backup/begin. NodeClient must be safe for
+// NodeClient is a node of a cluster. It executes requests such as backup/begin. An implementation must be safe for
 // concurrent use.
 type NodeClient interface {
 	Order(ctx context.Context, what string, body []byte) ([]byte, error)
@@ -25,10 +25,10 @@ type NodeClient interface {
 
 // Progress is the progress of an operation.
 type Progress struct {
-	// Done and All are bytes before compression, as far as known. All is 0 if it is unknown.
+	// Done and All are numbers of bytes before compression, if they are known. All is 0 if it is unknown.
 	Done, All int64
-	// Files is the number of processed files. Sent is the number of files that were stored or restored, and SentBytes
-	// is their size.
+	// Files is the number of processed files. Sent is the number of stored or restored files. SentBytes is the total
+	// size of these files.
 	Files, Sent int
 	SentBytes   int64
 }
@@ -40,8 +40,8 @@ type Display interface{ Show(p Progress) }
 type Maker struct {
 	Node   NodeClient
 	Target Target
-	// Parallel is the number of partitions that are read concurrently. The value 0 means 4. Rate is the maximum read
-	// rate in bytes per second before compression. The value 0 means unlimited.
+	// Parallel is the number of partitions that are read concurrently. The value 0 selects 4. Rate is the maximum read
+	// rate in bytes per second, before compression. The value 0 means unlimited.
 	Parallel int
 	Rate     int64
 	// Display shows the progress. It may be nil.
@@ -57,19 +57,19 @@ type Maker struct {
 }
 
 const (
-	// begunMax is the maximum number of times that a backup restarts because a node has lost its snapshot.
+	// begunMax is the maximum number of restarts of a backup. A backup restarts if a node has lost its snapshot.
 	begunMax = 5
-	// pageTries is the maximum number of requests for a file, and pagePause is the pause between them.
+	// pageTries is the maximum number of requests for a file. pagePause is the pause between two of these requests.
 	pageTries = 6
 	pagePause = 500 * time.Millisecond
-	// knownSent is the number of known file names in a request for the next file.
+	// knownSent is the number of known file names that a request for the next file contains.
 	knownSent = 16
-	// IDFormat is the time format of backup IDs.
+	// IDFormat is the time format that backup IDs use.
 	IDFormat = "20060102T150405.000Z"
 )
 
-// Make creates a backup and returns its manifest. If it fails or the process is killed, the next backup reuses the
-// stored files. If a node has lost the snapshot because of a restart, the backup starts over with a new snapshot.
+// Make creates a backup and returns its manifest. If Make fails or the process is killed, the next backup reuses the
+// stored files. If a node has lost the snapshot because of a restart, Make starts again with a new snapshot.
 func (k *Maker) Make(ctx context.Context) (*archive.Manifest, *archive.Snapshot, error) {
 	var err error
 	for range begunMax {
@@ -108,8 +108,8 @@ func (k *Maker) try(ctx context.Context) (*archive.Manifest, *archive.Snapshot, 
 	return m, taken, err
 }
 
-// Base creates a backup from an existing snapshot, such as a restore point of an archive, and completes its table
-// list.
+// Base creates a backup from an existing snapshot, such as a restore point of an archive. It completes the table list
+// of the snapshot.
 func (k *Maker) Base(ctx context.Context, taken *archive.Snapshot) (*archive.Manifest, error) {
 	before, err := k.stored(ctx)
 	if err != nil {
@@ -156,7 +156,7 @@ func (k *Maker) read(ctx context.Context, taken *archive.Snapshot, before []*arc
 	return m, k.forget(ctx)
 }
 
-// complete returns an error if a file is missing, because another process may have removed a file to which no manifest
+// complete returns an error if a file is missing. Another process may have removed a file to which no manifest
 // referred.
 func (k *Maker) complete(ctx context.Context, m *archive.Manifest) error {
 	names, err := k.Target.List(ctx, "files/")
@@ -175,7 +175,8 @@ func (k *Maker) complete(ctx context.Context, m *archive.Manifest) error {
 	return err
 }
 
-// forget removes the progress records of this backup and of earlier incomplete backups, which are superseded.
+// forget removes the progress records of this backup. It also removes the superseded records of earlier incomplete
+// backups.
 func (k *Maker) forget(ctx context.Context) error {
 	names, err := k.Target.List(ctx, "pending/")
 	for _, name := range names {
@@ -193,7 +194,8 @@ func (k *Maker) abandon(ctx context.Context) error {
 
 func pendingName(id string, n int) string { return fmt.Sprintf("pending/%s/%08d", id, n) }
 
-// begin chooses the ID of the backup, and records that it is in progress, which protects its files from removal.
+// begin chooses the ID of the backup. It records that the backup is in progress, which protects the backup's files
+// from removal.
 func (k *Maker) begin(ctx context.Context) error {
 	k.id, k.pending, k.progress = k.Clock.Wall().UTC().Format(IDFormat), 0, Progress{}
 	data, err := (&archive.Manifest{ID: k.id}).Encode()
@@ -203,8 +205,8 @@ func (k *Maker) begin(ctx context.Context) error {
 	return k.Target.Put(ctx, pendingName(k.id, 0), data)
 }
 
-// stored starts a backup, and returns the manifests whose files do not need to be transferred: the newest backup and
-// the incomplete backups.
+// stored starts a backup. It returns the manifests of the newest backup and of the incomplete backups, whose files do
+// not need to be transferred.
 func (k *Maker) stored(ctx context.Context) (out []*archive.Manifest, err error) {
 	if err := k.begin(ctx); err != nil {
 		return nil, err
@@ -229,14 +231,14 @@ func (k *Maker) stored(ctx context.Context) (out []*archive.Manifest, err error)
 		if err != nil {
 			return nil, err
 		}
-		if m, err := archive.Decode(data); err == nil { // otherwise, the record is ignored
+		if m, err := archive.Decode(data); err == nil { // a record that cannot be decoded is ignored
 			out = append(out, m)
 		}
 	}
 	return out, nil
 }
 
-// job is a partition to read.
+// job is a partition that will be read.
 type job struct {
 	table *archive.Table
 	part  *archive.Partition
@@ -271,7 +273,7 @@ func (k *Maker) partitions(ctx context.Context, taken *archive.Snapshot, before 
 	return context.Cause(ctx)
 }
 
-// partition reads one partition, unless it has not changed since an earlier backup.
+// partition reads one partition unless the partition has not changed since an earlier backup.
 func (k *Maker) partition(ctx context.Context, taken *archive.Snapshot, j job, before []*archive.Manifest) error {
 	trails := make([]trail, 0, len(before))
 	for _, m := range before {
@@ -315,7 +317,7 @@ func (k *Maker) partition(ctx context.Context, taken *archive.Snapshot, j job, b
 	return k.note(ctx, taken, j)
 }
 
-// take stores a file if it does not exist.
+// take stores a file if the file does not exist.
 func (k *Maker) take(ctx context.Context, asked *archive.FileRequest, page *archive.FileResponse) error {
 	if page.Data == nil {
 		has, err := k.Target.Has(ctx, fileName(page.File.Name))
@@ -358,7 +360,7 @@ func (k *Maker) store(ctx context.Context, name string, data []byte) error {
 	return err
 }
 
-// page requests a file, with retries if the node does not respond.
+// page requests a file. If the node does not respond, page tries again.
 func (k *Maker) page(ctx context.Context, asked *archive.FileRequest) (page *archive.FileResponse, err error) {
 	body, err := json.Marshal(asked)
 	if err != nil {
@@ -381,8 +383,8 @@ func (k *Maker) page(ctx context.Context, asked *archive.FileRequest) (page *arc
 	return nil, &lostError{err}
 }
 
-// isGone reports whether a node no longer has the snapshot. isGone searches the text of the error, because nodes send
-// errors as text.
+// isGone reports whether a node no longer has the snapshot. It searches the text of the error, because nodes send
+// errors as texts.
 func isGone(err error) bool {
 	return bytes.Contains([]byte(err.Error()), []byte("snapshot set has been dropped"))
 }

@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// fileBytesMax is the maximum stored size of a file of rows: archive.FileMax plus one row, without compression.
+	// fileBytesMax is the maximum stored size of a file of rows. It is archive.FileMax plus one row, without
+	// compression.
 	fileBytesMax = archive.FileMax + archive.RecordMax + 8<<20
 	// objectBytesMax is the maximum size of other files, such as manifests.
 	objectBytesMax = 1 << 30
@@ -24,7 +25,7 @@ const (
 // objects is a Target in a bucket.
 type objects struct {
 	bucket *bucket.Bucket
-	// prefix is the prefix of all keys: empty, or ending with a slash.
+	// prefix is the prefix of all keys. It is empty or ends with a slash.
 	prefix string
 }
 
@@ -54,7 +55,7 @@ func (o *objects) top(ctx context.Context) ([]string, error) {
 	keys, err := o.bucket.List(ctx, o.prefix, "/")
 	var out []string
 	for _, key := range keys {
-		// Some tools create an empty object for a displayed folder.
+		// Some tools create an empty object to represent a folder.
 		if name := strings.TrimSuffix(strings.TrimPrefix(key, o.prefix), "/"); name != "" {
 			out = append(out, name)
 		}
@@ -92,7 +93,7 @@ func (o *objects) List(ctx context.Context, prefix string) ([]string, error) {
 	keys, err := o.bucket.List(ctx, o.prefix+prefix, "")
 	out := make([]string, 0, len(keys))
 	for _, key := range keys {
-		if !strings.HasSuffix(key, "/") { // see top
+		if !strings.HasSuffix(key, "/") { // see top for this case
 			out = append(out, strings.TrimPrefix(key, o.prefix))
 		}
 	}

@@ -22,8 +22,8 @@ const (
 	clusterWord = "ilion-cluster 1 "
 )
 
-// Owner returns the ID of the cluster to which a repository belongs, or an empty string if it does not belong to a
-// cluster yet. A repository without this file belongs to the cluster of its backups.
+// Owner returns the ID of the cluster to which a repository belongs. It returns an empty string if the repository does
+// not belong to a cluster. If a repository does not contain this file, it belongs to the cluster of its backups.
 func Owner(ctx context.Context, t Target) (string, error) {
 	data, err := t.Get(ctx, clusterName)
 	if err == nil {
@@ -56,7 +56,7 @@ func Owner(ctx context.Context, t Target) (string, error) {
 		"separate repository for new backups", len(clusters), strings.Join(clusters, ", "))
 }
 
-// claim binds a repository to a cluster. claim fails if the repository belongs to another cluster.
+// claim binds a repository to a cluster. It fails if the repository belongs to another cluster.
 func claim(ctx context.Context, t Target, cluster string) error {
 	owner, err := Owner(ctx, t)
 	if err == nil && (owner == "" || owner == cluster) {

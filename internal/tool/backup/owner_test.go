@@ -35,8 +35,8 @@ func put(t *testing.T, target Target, id, cluster string) {
 
 const older, newer, newest = "20260101T000000.000Z", "20260102T000000.000Z", "20260103T000000.000Z"
 
-// TestRepositoryHasOneCluster checks that a repository, encrypted or not, belongs to the cluster of its first backup.
-// Another cluster is rejected before it stores anything. A damaged cluster ID is an error.
+// TestRepositoryHasOneCluster checks that a repository belongs to the cluster of its first backup. The repository may
+// be encrypted. Another cluster must be rejected before it stores any data. A damaged cluster ID must be an error.
 func TestRepositoryHasOneCluster(t *testing.T) {
 	for name, place := range map[string]*Place{"plain": {Name: t.TempDir()},
 		"encrypted": {Name: t.TempDir() + "/new", Key: key(t, 1)}} {
@@ -90,8 +90,8 @@ func (otherCluster) Order(_ context.Context, what string, _ []byte) ([]byte, err
 		Time: time.Unix(1, 0)})
 }
 
-// TestMixedRepository checks a repository in which two clusters stored backups with a build that did not record the
-// cluster of a repository. A backup must be selected by ID, neither cluster can add a backup, and each cluster keeps
+// TestMixedRepository checks a repository in which two clusters stored backups. Their build did not record the cluster
+// of a repository. A backup must be selected by its ID, and neither cluster can add a backup. Each cluster must keep
 // its newest backup.
 func TestMixedRepository(t *testing.T) {
 	ctx, target := t.Context(), open(t, &Place{Name: t.TempDir()})

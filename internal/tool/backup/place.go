@@ -15,27 +15,27 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bucket"
 )
 
-// Place describes a repository and how to access it.
+// Place describes a repository and the access to the repository.
 type Place struct {
-	// Name is a directory, or s3://BUCKET/PREFIX.
+	// Name is a directory or has the form s3://BUCKET/PREFIX.
 	Name string
 	// Bucket configures access to a bucket.
 	Bucket bucket.Options
-	// Key encrypts the files, if it is not nil.
+	// Key, if not nil, encrypts the files.
 	Key *Key
 }
 
-// kinds lists the top-level names of a repository.
+// kinds lists the names at the top level of a repository.
 var kinds = []string{"files", "backups", "pending", sealedName}
 
-// listed is a Target that can list its top-level names.
+// listed is a Target that can list its names at the top level.
 type listed interface {
 	Target
 	top(ctx context.Context) ([]string, error)
 }
 
-// Open returns the target of a repository. If create is set, it initializes an empty repository. An encrypted
-// repository receives a marker file.
+// Open returns the target of a repository. If create is set, Open initializes an empty repository. An encrypted
+// repository contains a marker file.
 func (p *Place) Open(ctx context.Context, create bool) (Target, error) {
 	t, err := p.open(create)
 	if err != nil {

@@ -56,8 +56,8 @@ func open(t *testing.T, p *Place) Target {
 	return target
 }
 
-// TestTargets checks that all kinds of targets implement Target correctly and find their files after they have been
-// reopened.
+// TestTargets checks that all kinds of targets implement Target correctly. The targets must find their files after
+// they have been reopened.
 func TestTargets(t *testing.T) {
 	file := fileName(archive.FileName([]byte("rows")))
 	for name, place := range map[string]func(t *testing.T) *Place{
@@ -111,8 +111,9 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestNoMixing checks that a repository is encrypted with a single key, or is not encrypted. The error names the
-// problem if the key is missing, wrong, or not expected. A directory or bucket with unrelated files is rejected.
+// TestNoMixing checks that a repository is either encrypted with a single key or not encrypted. If the key is missing,
+// wrong, or not expected, the error must name the problem. A directory or bucket with unrelated files must be
+// rejected.
 func TestNoMixing(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
@@ -156,9 +157,9 @@ func TestNoMixing(t *testing.T) {
 	}
 }
 
-// TestSealed checks that an encrypted repository does not reveal its contents without the key. Equal files have equal
-// names, which incremental backups require. A flipped bit, a truncated file, a file under the name of another file, and
-// files with unencrypted names must be rejected.
+// TestSealed checks that an encrypted repository does not reveal its contents without the key. Equal files must have
+// equal names, because incremental backups require it. A flipped bit must be rejected. The same applies to a truncated
+// file, to a file under the name of another file, and to files with unencrypted names.
 func TestSealed(t *testing.T) {
 	s := s3.New(t, 10)
 	p := inBucket(s)
@@ -221,8 +222,8 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// TestSealedBefore checks that an encrypted repository of an earlier build can be read: testdata/encrypted was created
-// in November 2026.
+// TestSealedBefore checks that this build can read an encrypted repository of an earlier build. The repository
+// testdata/encrypted was created in November 2026.
 func TestSealedBefore(t *testing.T) {
 	target, err := (&Place{Name: filepath.Join("testdata", "encrypted"), Key: key(t, 1)}).Open(t.Context(), false)
 	if err != nil {
@@ -240,8 +241,8 @@ func TestSealedBefore(t *testing.T) {
 	}
 }
 
-// TestKeyFiles checks that ReadKey accepts the keys of MakeKey and of other tools and rejects everything else. MakeKey
-// must not overwrite a key.
+// TestKeyFiles checks that ReadKey accepts the keys of MakeKey and of other tools. ReadKey must reject all other
+// files. MakeKey must not overwrite a key.
 func TestKeyFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	made, err := MakeKey(path)
@@ -269,8 +270,8 @@ func TestKeyFiles(t *testing.T) {
 	}
 }
 
-// TestHalfWritten checks that incomplete files of a killed process are not listed as files of a repository and are
-// eventually removed.
+// TestHalfWritten checks the incomplete files of a killed process. They must not be listed as files of a repository,
+// and must eventually be removed.
 func TestHalfWritten(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()
 	p := &Place{Name: dir}

@@ -13,11 +13,12 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// Point is a restore point of an archive: a base backup, and the changes between the base and the restore point.
+// Point is a restore point of an archive. It consists of a base backup and the changes between the base and the
+// restore point.
 type Point struct {
-	// Manifest is the manifest of the base, with the tables and the time of the restore point.
+	// Manifest is the manifest of the base with the tables and the time of the restore point.
 	Manifest *archive.Manifest
-	// Records is the decoded metadata of the cluster at the restore point, or nil if it equals the metadata in the
+	// Records is the decoded metadata of the cluster at the restore point. It is nil if it equals the metadata in the
 	// manifest.
 	Records []byte
 
@@ -112,7 +113,7 @@ func (p *Point) find(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// tables replaces the tables of the manifest with the tables at the restore point. The base contains no data of newer
+// tables replaces the tables of the manifest with the tables at the restore point. The base contains no data for newer
 // tables.
 func (p *Point) tables(list []archive.Table) {
 	had := p.Manifest.Tables
@@ -127,10 +128,11 @@ func (p *Point) tables(list []archive.Table) {
 	}
 }
 
-// change is a key with its table ID, and a value to merge.
+// change is a key with its table ID and a value to merge.
 type change struct{ key, value []byte }
 
-// Each passes the changes between the base and the restore point to fn, one restore point at a time.
+// Each passes the changes between the base and the restore point to fn. It passes the changes of one restore point at
+// a time.
 func (p *Point) Each(ctx context.Context, fn func(list []change) error) error {
 	before := ""
 	for i, n := range p.segments {

@@ -15,30 +15,30 @@ import (
 	"github.com/ilion-db/ilion/internal/model/sched"
 )
 
-// Pruner removes expired data: backups, data that an archive no longer needs, and then files that no manifest refers
-// to. A Pruner may be killed at any time. The next run removes the remaining data.
+// Pruner removes expired data. It removes backups, data that an archive no longer needs, and then files to which no
+// manifest refers. A Pruner may be killed at any time. The next run removes the remaining data.
 type Pruner struct {
 	Target Target
 	Clock  sched.Clock
-	// KeepLast is the minimum number of backups to keep per cluster, and OlderThan is the minimum age of a backup to
-	// remove. Backups of archives are not counted. If both are 0, no backup is removed.
+	// KeepLast is the minimum number of backups that are kept per cluster. OlderThan is the minimum age of a backup
+	// that is removed. Backups of archives are not counted. If both are 0, no backup is removed.
 	KeepLast  int
 	OlderThan time.Duration
 	// Keep is the retention period of an archive's restore points. The value 0 means unlimited.
 	Keep time.Duration
-	// Dry reports files instead of removing them.
+	// Dry makes the pruner report files instead of removing them.
 	Dry bool
 	// OnRemove, if not nil, is called with the name of each removed file.
 	OnRemove func(name string)
 
-	// Removed is the number of removed files. Backups is the number of backups among these files. Busy is set if no row
-	// files were removed because a backup was in progress or interrupted.
+	// Removed is the number of removed files. Backups is the number of backups among these files. Busy is set if no
+	// row files were removed because a backup was in progress or had been interrupted.
 	Removed int
 	Backups int
 	Busy    bool
 }
 
-// pendingEvery is the number of files after which the pruner checks again for a backup in progress.
+// pendingEvery is the number of files after which the pruner checks again whether a backup is in progress.
 const pendingEvery = 16
 
 // Prune removes expired data.
@@ -62,7 +62,7 @@ func (p *Pruner) Prune(ctx context.Context) error {
 	if err := complete(ctx, p.Target, without(manifests, gone, bases)); err != nil {
 		return fmt.Errorf("%w. Nothing was deleted. Create a new backup, or delete the damaged backup manually", err)
 	}
-	for _, id := range append(gone, bases...) { // remove them before their files and the following log segments
+	for _, id := range append(gone, bases...) { // before their files and the following segments
 		delete(manifests, id)
 		p.Backups++
 		if err := p.remove(ctx, manifestName(id)); err != nil {
@@ -77,7 +77,7 @@ func (p *Pruner) Prune(ctx context.Context) error {
 	return p.files(ctx, manifests)
 }
 
-// without returns the manifests that remain.
+// without returns the manifests that remain when the backups in gone are removed.
 func without(manifests map[string]*archive.Manifest, gone ...[]string) map[string]*archive.Manifest {
 	out := maps.Clone(manifests)
 	for _, ids := range gone {
@@ -99,7 +99,7 @@ func (p *Pruner) remove(ctx context.Context, name string) error {
 	return p.Target.Remove(ctx, name)
 }
 
-// backups returns the IDs of the backups to remove. The newest backup of each cluster always remains.
+// backups returns the IDs of the backups that are removed. The newest backup of each cluster always remains.
 func (p *Pruner) backups(ids []string, manifests map[string]*archive.Manifest) (gone []string) {
 	if p.KeepLast == 0 && p.OlderThan == 0 {
 		return nil
@@ -118,7 +118,7 @@ func (p *Pruner) backups(ids []string, manifests map[string]*archive.Manifest) (
 	return gone
 }
 
-// archived returns the data before the newest base from which all restore points of the retention period can be
+// archived returns the data that precedes the newest base from which all restore points in the retention period can be
 // restored.
 func (p *Pruner) archived(l *Log) (bases []string, segments Chain) {
 	if p.Keep == 0 {
@@ -149,8 +149,8 @@ func (p *Pruner) archived(l *Log) (bases []string, segments Chain) {
 	return bases, segments
 }
 
-// files removes the files that no manifest refers to, unless a backup is in progress, which may be about to refer to
-// them.
+// files removes the files to which no manifest refers. It does nothing if a backup is in progress, because the backup
+// may be about to refer to these files.
 func (p *Pruner) files(ctx context.Context, manifests map[string]*archive.Manifest) error {
 	named := map[string]bool{}
 	for _, m := range manifests {

@@ -9,10 +9,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// replayBytes is the total size at which collected changes are written. Several changes of one key are written as one.
+// replayBytes is the total size at which the collected changes are written. Several changes of one key are written as
+// one change.
 const replayBytes = 32 << 20
 
-// replay writes the changes between the base and the point in time to the restored tables. The map is contains the new
+// replay writes the changes between the base and the restore point to the restored tables. The map is contains the new
 // ID of each table by its original ID.
 func (r *Restorer) replay(ctx context.Context, is map[uint32]uint32) error {
 	var batches uint32
@@ -21,8 +22,8 @@ func (r *Restorer) replay(ctx context.Context, is map[uint32]uint32) error {
 	}
 	c := new(changes)
 	err := r.Point.Each(ctx, func(list []change) error {
-		// Batches are written first: a batch is recorded before its parts are applied, and its record is deleted after
-		// all parts.
+		// Batches are written first. A batch is recorded before its parts are applied, and its record is deleted after
+		// all parts have been applied.
 		for _, k := range list {
 			if binary.BigEndian.Uint32(k.key) == batches {
 				if err := r.batch(k.key, k.value); err != nil {
@@ -49,7 +50,7 @@ func (r *Restorer) replay(ctx context.Context, is map[uint32]uint32) error {
 	return r.write(ctx, is, c)
 }
 
-// write writes changes in the form of backup files.
+// write writes changes in the format of backup files.
 func (r *Restorer) write(ctx context.Context, is map[uint32]uint32, c *changes) error {
 	var pieces []piece
 	var b archive.Builder

@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/archive"
 )
 
-// Restorer restores a backup or some of its tables.
+// Restorer restores a backup, or some of the tables in a backup.
 type Restorer struct {
 	Node     NodeClient
 	Target   Target
@@ -20,11 +20,11 @@ type Restorer struct {
 	// Point, if not nil, is the restore point to which Manifest belongs. The changes since the base of this restore
 	// point are also restored.
 	Point *Point
-	// Tables are the tables to restore, with their new names (see Select).
+	// Tables lists the tables to restore with their new names (see Select).
 	Tables []archive.RestoredTable
 	// Roles means that missing roles are also restored.
 	Roles bool
-	// Parallel is the number of files that are sent concurrently. Rate is the maximum rate in bytes per second before
+	// Parallel is the number of files that are sent concurrently. Rate is the maximum rate in bytes per second, before
 	// compression. The value 0 means unlimited.
 	Parallel int
 	Rate     int64
@@ -34,14 +34,14 @@ type Restorer struct {
 	mu       sync.Mutex
 	progress Progress
 	pace     pace
-	// batches contains the batches in progress at the time of the snapshot, as far as known: rows of
-	// system.batches by key. applied contains the parts of these batches that the rows include.
+	// batches maps keys to rows of system.batches. It contains the batches that were in progress at the time of the
+	// snapshot, if they are known. applied contains the parts of these batches that the rows include.
 	batches map[string][]byte
 	applied map[string]bool
 }
 
-// Restore restores the tables. It can be repeated after a failure or a crash: existing data is overwritten with the
-// same values.
+// Restore restores the tables. After a failure or a crash, Restore can be called again. It overwrites existing data
+// with the same values.
 func (r *Restorer) Restore(ctx context.Context) error {
 	var records []byte
 	var err error
@@ -105,7 +105,7 @@ func (r *Restorer) order(ctx context.Context, what string, o *archive.Restore) (
 	return r.Node.Order(ctx, what, body)
 }
 
-// piece is a file with rows of the table with an original ID.
+// piece is a file with rows of a table. The table is given by its original ID.
 type piece struct {
 	was  uint32
 	file archive.File

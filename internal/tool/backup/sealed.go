@@ -78,7 +78,7 @@ func (s *sealed) check(ctx context.Context, place string) error {
 	return nil
 }
 
-// box returns the cipher for contents with a salt. Each key is used only once, so the nonce can be constant.
+// box returns the cipher for contents with a salt. Each key is used only once, so the nonce is constant.
 func (s *sealed) box(salt []byte) (cipher.AEAD, []byte, error) {
 	key, err := hkdf.Key(sha256.New, s.key.contents, salt, "ilion backup 1 box", keyBytes)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *sealed) box(salt []byte) (cipher.AEAD, []byte, error) {
 	return aead, make([]byte, 12), err
 }
 
-// with returns the additional authenticated data: the header of the box, and the name.
+// with returns the additional authenticated data, which consists of the header of the box and the name.
 func with(head []byte, name string) []byte { return append(slices.Clone(head), name...) }
 
 // Put implements Target.
@@ -117,7 +117,7 @@ func (s *sealed) Get(ctx context.Context, name string) ([]byte, error) {
 	return s.from(box, name)
 }
 
-// from decrypts a box that was stored under a name.
+// from decrypts a box that was stored under the given name.
 func (s *sealed) from(box []byte, name string) ([]byte, error) {
 	if len(box) < boxHead || string(box[:len(boxMagic)]) != boxMagic {
 		return nil, fmt.Errorf("%s, stored as %s: %w: it is not encrypted", name, s.hide(name), archive.ErrDamaged)
@@ -152,7 +152,7 @@ func (s *sealed) Remove(ctx context.Context, name string) error {
 
 // List implements Target. It omits names that were not created with the key.
 func (s *sealed) List(ctx context.Context, prefix string) ([]string, error) {
-	// Directories below the top-level directory may be named after digests (see hide).
+	// Directories below the top level may have the names of digests (see hide).
 	top, _, _ := strings.Cut(prefix, "/")
 	names, err := s.Target.List(ctx, top+"/")
 	if err != nil {
@@ -169,8 +169,8 @@ func (s *sealed) List(ctx context.Context, prefix string) ([]string, error) {
 	return out, nil
 }
 
-// hide returns the stored name of a file. The original name is a digest of the contents, which anyone who guesses the
-// contents could compute.
+// hide returns the stored name of a file. The original name is a digest of the contents. Anyone who guesses the
+// contents could compute the digest.
 func (s *sealed) hide(name string) string {
 	return renamed(name, digestBytes, func(digest []byte) []byte {
 		h := hmac.New(sha256.New, s.key.names)
@@ -180,7 +180,7 @@ func (s *sealed) hide(name string) string {
 	})
 }
 
-// show returns the original name of a stored name, if hide created it.
+// show returns the original name of a stored name that hide created.
 func (s *sealed) show(hidden string) string {
 	return renamed(hidden, ivBytes+digestBytes, func(b []byte) []byte { return s.mask(b[:ivBytes], b[ivBytes:]) })
 }
@@ -189,15 +189,15 @@ func (s *sealed) show(hidden string) string {
 func (s *sealed) mask(iv, digest []byte) []byte {
 	block, err := aes.NewCipher(s.key.mask)
 	if err != nil {
-		panic(err) // cannot fail, because a key has the correct length
+		panic(err) // a key always has the correct length
 	}
 	out := make([]byte, len(digest))
 	cipher.NewCTR(block, iv).XORKeyStream(out, digest)
 	return out
 }
 
-// renamed changes the parts of a name that consist of size bytes in hexadecimal digits. It also changes the directories
-// that are named after the first two digits of these parts.
+// renamed changes the parts of a name that consist of hexadecimal digits for size bytes. It also changes the
+// directories that are named after the first two digits of these parts.
 func renamed(name string, size int, change func(b []byte) []byte) string {
 	parts := strings.Split(name, "/")
 	for i, part := range parts {

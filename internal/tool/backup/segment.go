@@ -23,7 +23,7 @@ func (s *segment) full() bool {
 	return len(s.Data)+len(s.b.Plain()) >= segmentBytes || time.Since(s.began) >= segmentTime
 }
 
-// add adds a change of the newest restore point. Keys must be in ascending order.
+// add adds a change to the newest restore point. Keys must be in ascending order.
 func (s *segment) add(key, value []byte) error {
 	if err := s.b.Add(archive.AppendKey(nil, len(s.RestorePoints)-1, key), value); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (s *segment) add(key, value []byte) error {
 // recordsTable is the table ID under which the metadata of the cluster is stored.
 var recordsTable = make([]byte, 4)
 
-// enter adds a restore point to the open segment, with the changes before it.
+// enter adds a restore point to the open segment. It also adds the changes before the restore point.
 func (f *Follower) enter(taken *archive.Snapshot, c *changes) error {
 	if f.open == nil {
 		f.open = &segment{began: time.Now()}
@@ -82,7 +82,7 @@ func (f *Follower) enter(taken *archive.Snapshot, c *changes) error {
 	return nil
 }
 
-// plainTables returns tables without their partitions, as values and as text.
+// plainTables returns tables without their partitions. It returns them as values and as text.
 func plainTables(tables []archive.Table) (text string, list []archive.Table) {
 	for _, t := range tables {
 		t.Partitions = nil
@@ -92,8 +92,8 @@ func plainTables(tables []archive.Table) (text string, list []archive.Table) {
 	return string(b), list
 }
 
-// store stores the open segment and retries as long as necessary. The follower takes no restore point until the
-// segment is stored. It returns an error if another process has taken over the repository.
+// store stores the open segment. It retries as long as necessary. Until the segment is stored, the follower takes no
+// restore points. If another process has taken over the repository, store returns an error.
 func (f *Follower) store(ctx context.Context) error {
 	s := f.open
 	if s == nil {

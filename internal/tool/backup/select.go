@@ -11,9 +11,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
 
-// Select returns the tables to restore. The parameter what is the name of a keyspace or of a table (ks.t). It is empty
-// to select all tables. The parameter as is the new name, or empty for the original name. Views are restored with their
-// tables.
+// Select returns the tables to restore. The parameter what is the name of a keyspace, or of a table in the form ks.t.
+// If what is empty, Select returns all tables. The parameter as is the new name. If as is empty, the original name
+// remains. Views are restored with their tables.
 func Select(m *archive.Manifest, what, as string) ([]archive.RestoredTable, error) {
 	keyspace, table, one := strings.Cut(what, ".")
 	asKeyspace, asTable, asOne := strings.Cut(as, ".")

@@ -15,7 +15,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/row"
 )
 
-// records passes keys without the table ID, and values, to fn in order. The arguments are valid during the call.
+// records passes keys and values to fn in order. The keys do not contain the table ID. The arguments are valid only
+// during the call.
 type records func(fn func(key, value []byte) error) error
 
 // sight converts the records of a table to the rows that a reader sees.
@@ -24,13 +25,13 @@ type sight struct {
 	now     int64
 	dropped []cqltype.Dropped
 
-	// partition is the key prefix of the logical partition, and header contains its deletions.
+	// partition is the key prefix of the logical partition. header contains its deletions.
 	partition []byte
 	header    row.Header
 	whole     []byte
 }
 
-// seen is a row, static or not, in the form that a reader sees. key has no table ID.
+// seen is a static row or another row in the form that a reader sees. key does not contain the table ID.
 type seen struct {
 	key, raw []byte
 	// deleted is the newest deletion of the partition that covers the row.
@@ -45,7 +46,8 @@ type seen struct {
 // errEnough ends an iteration early.
 var errEnough = errors.New("enough")
 
-// pulled is an iterator over rows. next returns nil after the last row. end must be called if not all rows are read.
+// pulled is an iterator over rows. next returns nil after the last row. If the caller does not read all rows, it must
+// call end.
 type pulled struct {
 	next func() (*seen, error)
 	end  func()

@@ -4,9 +4,9 @@
 // request. On a shared machine, only the CPU time is comparable between runs. It works with any CQL server through
 // package rawclient. It reads the CPU time of servers on the same machine from the process table.
 //
-// By default, the loop is closed: every connection keeps a fixed number of requests in flight, and sends the next
-// request when a response arrives. With Options.Rate, the loop is open: requests are sent at their scheduled times
-// regardless of earlier responses, and latencies are measured from the scheduled times. Start reading at Run.
+// By default, the loop is closed. Every connection keeps a fixed number of requests in flight, and sends the next
+// request when a response arrives. With Options.Rate, the loop is open. Requests are sent at their scheduled times
+// regardless of earlier responses. Latencies are measured from the scheduled times. Start reading at Run.
 package bench
 
 import (
@@ -30,33 +30,34 @@ type Options struct {
 	Addr     string
 	User     string
 	Password string
-	// TLS encrypts connections. Nil disables encryption.
+	// TLS encrypts connections. If TLS is nil, connections are not encrypted.
 	TLS *tls.Config
-	// Connections times InFlight requests are in flight at any time.
+	// At any time, Connections times InFlight requests are in flight.
 	Connections, InFlight int
-	// Rate is the number of scheduled requests per second on all connections. The value 0 means a closed loop. In an
-	// open loop, InFlight limits the requests in flight per connection. Requests above that limit are not sent.
+	// Rate is the number of scheduled requests per second for all connections. The value 0 selects a closed loop. In
+	// an open loop, InFlight limits the requests in flight per connection. Requests above that limit are not sent.
 	Rate int
 	// RowSize is the total size of the five columns of a row, in bytes.
 	RowSize int
 	// Zeros is the percentage, from 0 to 100, of each column that consists of zeros. Zeros make rows compressible.
 	Zeros int
-	// Keys is the number of distinct rows, or for scan the number of partitions with 1,000 rows each.
+	// Keys is the number of distinct rows. For scan, it is the number of partitions, each with 1,000 rows.
 	Keys int
-	// Distribution is the key distribution: uniform, zipf (exponent 1.1), or hot (nine of ten requests use one key).
+	// Distribution is the key distribution. It is uniform, zipf (exponent 1.1), or hot (nine of ten requests use one
+	// key).
 	Distribution string
-	// Warmup is the time before the measurement, and Duration is the length of the measurement.
+	// Warmup is the time before the measurement. Duration is the length of the measurement.
 	Warmup, Duration time.Duration
 	Consistency      dberr.Consistency
-	// ServerPIDs are the local processes of the servers, whose CPU times are added. If ServerPIDs is empty, the report
-	// contains no CPU time.
+	// ServerPIDs lists the local processes of the servers. The report contains the sum of their CPU times. If
+	// ServerPIDs is empty, the report contains no CPU time.
 	ServerPIDs []int
-	// SkipLoad uses the rows of an earlier run with the same sizes.
+	// SkipLoad uses the rows of an earlier run that had the same sizes.
 	SkipLoad bool
-	// Verify compares every row that is read with the row that was written. Each key is then used by a single
-	// connection.
+	// Verify compares every row that is read with the row that was written. In this case, only one connection uses
+	// each key.
 	Verify bool
-	// Progress receives a line per second. Nil disables it.
+	// Progress receives a line every second. If Progress is nil, no lines are written.
 	Progress io.Writer
 }
 
@@ -65,7 +66,7 @@ func (o *Options) login() rawclient.Options {
 }
 
 // Report is the result of a run. Latencies are in microseconds. They are measured from the time at which a request is
-// sent (in an open loop, its scheduled time) to its response. Errors are not included.
+// sent to its response. In an open loop, they are measured from the scheduled time. Errors are not included.
 type Report struct {
 	Workload     string  `json:"workload"`
 	Connections  int     `json:"connections"`
@@ -78,7 +79,7 @@ type Report struct {
 	Requests     int64   `json:"requests"`
 	Errors       int64   `json:"errors"`
 	FirstError   string  `json:"first_error,omitempty"`
-	// Verified reports whether rows were compared, and Wrong is the number of incorrect responses.
+	// Verified reports whether rows were compared. Wrong is the number of incorrect responses.
 	Verified          bool    `json:"verified"`
 	Wrong             int64   `json:"wrong"`
 	FirstWrong        string  `json:"first_wrong,omitempty"`
@@ -86,7 +87,7 @@ type Report struct {
 	Latency           Latency `json:"latency_us"`
 	// ServerCPU is the server's CPU time per request in microseconds, or nil if it is unknown.
 	ServerCPU *float64 `json:"server_cpu_us_per_request"`
-	// Open contains additional results of an open loop.
+	// Open contains the additional results of an open loop.
 	Open *Open `json:"open,omitempty"`
 	// RowsPerRequest is 1,000 for scan, 10 for lookup, and 1 for other workloads.
 	RowsPerRequest int `json:"rows_per_request"`
@@ -94,17 +95,17 @@ type Report struct {
 
 // Open contains the results of an open loop.
 type Open struct {
-	// Rate is the scheduled rate, and Goodput is the number of successful requests per second.
+	// Rate is the scheduled rate. Goodput is the number of successful requests per second.
 	Rate    int     `json:"rate"`
 	Goodput float64 `json:"goodput_per_second"`
 	// Refused is the number of requests that received OVERLOADED. RefusedLatency contains the latencies of these
-	// requests. Unsent is the number of requests that were not sent because too many were in flight.
+	// requests. Unsent is the number of requests that were not sent because too many requests were in flight.
 	Refused int64   `json:"refused"`
 	Refusal Latency `json:"refusal_latency_us"`
 	Unsent  int64   `json:"unsent"`
 }
 
-// Latency contains percentiles in microseconds.
+// Latency contains latency percentiles in microseconds.
 type Latency struct {
 	P50  float64 `json:"p50"`
 	P95  float64 `json:"p95"`

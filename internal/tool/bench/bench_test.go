@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bench"
 )
 
-// TestWorkloads checks that every workload runs against a new server without errors. The JSON report must have the
+// TestWorkloads checks that every workload runs against a new server without errors. The JSON report must contain the
 // fields that its readers require.
 func TestWorkloads(t *testing.T) {
 	db, err := ilion.Start(t.Context(), ilion.Options{Periodic: true})
@@ -57,7 +57,7 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-// TestOpenLoop checks that an open loop sends only the requests that are due, and reports the number of requests that
+// TestOpenLoop checks that an open loop sends only requests that are due. It must report the number of requests that
 // it could not send.
 func TestOpenLoop(t *testing.T) {
 	db, err := ilion.Start(t.Context(), ilion.Options{Periodic: true})
@@ -78,7 +78,7 @@ func TestOpenLoop(t *testing.T) {
 		Consistency:  dberr.LocalQuorum,
 	}
 	rep, err := bench.Run(t.Context(), o)
-	for err == nil && rep.Requests == 0 && t.Context().Err() == nil { // a busy machine may complete no request in time
+	for err == nil && rep.Requests == 0 && t.Context().Err() == nil { // a busy machine may complete none
 		o.Duration *= 2
 		rep, err = bench.Run(t.Context(), o)
 	}
@@ -98,7 +98,7 @@ func TestOpenLoop(t *testing.T) {
 	}
 }
 
-// TestProcessCPU checks that the benchmark reads the CPU time of a local process: the test itself.
+// TestProcessCPU checks that the benchmark reads the CPU time of a local process. The process is the test itself.
 func TestProcessCPU(t *testing.T) {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("no process table in /proc")

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// clockTick is USER_HZ, the unit of /proc/PID/stat: 10 ms on every Linux platform that Go supports.
+// clockTick is USER_HZ, which is the unit of /proc/PID/stat. It is 10 ms on every Linux platform that Go supports.
 const clockTick = 10_000
 
 // cpuTime returns the sum of the user and system times of local processes, in microseconds.

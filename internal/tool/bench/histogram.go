@@ -43,7 +43,7 @@ func (h *histogram) add(o *histogram) {
 	h.total += o.total
 }
 
-// quantile returns the value below which the fraction q of all values lies, or 0 for an empty histogram.
+// quantile returns the value below which the fraction q of all values lies. For an empty histogram, it returns 0.
 func (h *histogram) quantile(q float64) float64 {
 	rank := int64(q * float64(h.total))
 	for i, n := range h.counts {

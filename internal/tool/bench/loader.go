@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// drainMax is the time limit for the last responses of a connection.
+// drainMax is the maximum wait for the last responses of a connection.
 const drainMax = 10 * time.Second
 
 // loader drives one connection from one goroutine. It writes all requests that may be sent with one call, and reads
@@ -28,12 +28,13 @@ type loader struct {
 	skip    int // missing bytes of the current response
 	// pace is nil in a closed loop.
 	pace *pace
-	// check, if not nil, is called with every complete response and describes its error, if any.
+	// check, if not nil, is called with every complete response. It describes the error in the response, or returns
+	// "".
 	check func(h cqlwire.Header, body []byte) string
 
 	done, errors atomic.Int64
-	// refused counts OVERLOADED errors, and refusedLatency contains their latencies. latency contains successful
-	// requests only.
+	// refused counts OVERLOADED errors. refusedLatency contains the latencies of these errors. latency contains only
+	// successful requests.
 	refused          int64
 	latency, refusal histogram
 	firstError       string
@@ -47,7 +48,7 @@ func newLoader(c *rawclient.Conn, inFlight int, next func([]byte, int16) []byte)
 		in: make([]byte, 0, 128<<10)}
 }
 
-// loop keeps the connection loaded until the phase is stopping, and then waits for the remaining responses.
+// loop keeps the connection loaded until the phase is stopping. It then waits for the remaining responses.
 func (l *loader) loop(ph *atomic.Int32) {
 	if l.pace != nil {
 		l.open(ph)
@@ -89,8 +90,8 @@ func (l *loader) send(stream int16, now time.Time) {
 	l.out = l.next(l.out, stream)
 }
 
-// answers processes the received responses and queues a request for each, unless the run is stopping. answers returns
-// the number of responses.
+// answers processes the received responses. Unless the run is stopping, it queues a request for each response. It
+// returns the number of responses.
 func (l *loader) answers(p phase) (ended int) {
 	b, now := l.in, time.Now()
 	if l.skip > 0 {
@@ -101,7 +102,7 @@ func (l *loader) answers(p phase) (ended int) {
 		h := cqlwire.ParseHeader(b)
 		body := b[cqlwire.HeaderSize:]
 		if (h.Opcode == cqlwire.OpError || l.check != nil) && len(body) < int(h.Length) {
-			break // the response is incomplete: wait for the rest
+			break // the response is incomplete, so wait for the rest
 		}
 		if int(h.Stream) < 0 || int(h.Stream) >= len(l.started) {
 			b = body[min(len(body), int(h.Length)):]

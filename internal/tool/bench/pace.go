@@ -17,8 +17,8 @@ const paceStep = time.Millisecond
 // pace schedules the requests of an open loop and manages the free streams.
 type pace struct {
 	perSecond float64
-	// streams are the free streams, which belong to the sender. returned are the streams of received responses, which
-	// belong to the reader until it passes them to the sender.
+	// streams holds the free streams, which belong to the sender. returned holds the streams of received responses.
+	// They belong to the reader until the reader passes them to the sender.
 	streams, returned []int16
 	mu                sync.Mutex
 	handed            []int16
@@ -37,7 +37,7 @@ func newPace(perSecond float64, inFlight int) *pace {
 	return p
 }
 
-// take returns a free stream, or false if all are in use.
+// take returns a free stream. ok is false if all streams are in use.
 func (p *pace) take() (int16, bool) {
 	if len(p.streams) == 0 {
 		p.mu.Lock()
@@ -61,7 +61,7 @@ func (p *pace) hand() {
 	p.returned = p.returned[:0]
 }
 
-// open sends requests at their scheduled times and reads responses concurrently.
+// open sends requests at their scheduled times. At the same time, it reads responses.
 func (l *loader) open(ph *atomic.Int32) {
 	var reader sync.WaitGroup
 	var unread error

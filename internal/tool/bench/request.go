@@ -24,7 +24,7 @@ const (
 
 // tables describes the tables of a workload.
 type tables struct {
-	// name is the name of the table that is written. create contains the statements that create it.
+	// name is the name of the table that is written. create contains the statements that create the table.
 	name   string
 	create []string
 	// paged is set if a key has rowsPerPartition rows.
@@ -37,7 +37,7 @@ var (
 	plain = tables{name: "rows", rows: 1}
 	paged = tables{name: "pages", rows: rowsPerPartition, paged: true, create: []string{
 		"CREATE TABLE IF NOT EXISTS ilion_bench.pages (k text, r int, " + columnTypes + ", PRIMARY KEY (k, r))"}}
-	// indexed has rowsPerGroup rows for each value of g.
+	// indexed is a table with rowsPerGroup rows for each value of g.
 	indexed = tables{name: "indexed", rows: rowsPerGroup, create: []string{
 		"CREATE TABLE IF NOT EXISTS ilion_bench.indexed (k text PRIMARY KEY, g text, " + columnTypes + ")",
 		"CREATE INDEX IF NOT EXISTS indexed_g ON ilion_bench.indexed (g) USING 'sai'"}}
@@ -47,7 +47,7 @@ var (
 			"WHERE g IS NOT NULL AND k IS NOT NULL PRIMARY KEY (g, k)"}}
 )
 
-// bind identifies the value for a bind marker.
+// bind identifies the value of a bind marker.
 type bind byte
 
 const (

@@ -14,9 +14,9 @@ import (
 
 const (
 	// stampSize is the number of bytes at the start of a checked row's first column that identify the row and its
-	// version: two numbers of 16 hexadecimal digits.
+	// version. These bytes are two numbers of 16 hexadecimal digits.
 	stampSize = 32
-	// checkedMax is the maximum size of a checked row, which must fit into a loader's buffer.
+	// checkedMax is the maximum size of a checked row. Such a row must fit into the buffer of a loader.
 	checkedMax = 64 << 10
 )
 
@@ -39,11 +39,11 @@ func (o *Options) checkable() error {
 }
 
 // checker generates the requests of a connection and checks the responses. No other connection writes the same keys. A
-// read must return a complete version of a row. The version must not be older than the last version acknowledged before
-// the read was sent, and not newer than the last version sent.
+// read must return a complete version of a row. The version must not be older than the last version that was
+// acknowledged before the read was sent. It must not be newer than the last version that was sent.
 type checker struct {
 	w *workload
-	// keys are the keys of the connection: the nth is key first + n*step.
+	// keys holds the keys of the connection. Element n is the key first + n*step.
 	keys        []checked
 	first, step int
 	draw        func() int
@@ -60,11 +60,11 @@ type checked struct {
 	writing, lost bool
 }
 
-// asked is the request of a stream.
+// asked is the request on a stream.
 type asked struct {
 	key   int
 	write bool
-	// version is the written version, or the minimum version for a read.
+	// version is the written version. For a read, it is the minimum version.
 	version int64
 }
 
@@ -95,7 +95,7 @@ func (c *checker) next(dst []byte, stream int16) []byte {
 	})
 }
 
-// answer checks a complete response and describes its error, if any.
+// answer checks a complete response. It describes the error in the response, or returns "".
 func (c *checker) answer(h cqlwire.Header, body []byte) (wrong string) {
 	a := &c.streams[h.Stream]
 	k, key := &c.keys[a.key], c.first+a.key*c.step
@@ -113,7 +113,7 @@ func (c *checker) answer(h cqlwire.Header, body []byte) (wrong string) {
 	return ""
 }
 
-// wrong describes the error in a row that was read, if any.
+// wrong describes the error in a row that was read. It returns "" if the row is correct.
 func (c *checker) wrong(key int, least, most int64, body []byte) string {
 	r, err := cqlwire.DecodeResult(body, cqlwire.V4)
 	if err != nil {

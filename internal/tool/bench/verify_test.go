@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// TestVerify checks that a verified run finds no fault in a correct server, and that it finds rows that another client
+// TestVerify checks that a verified run finds no fault in a correct server. The run must find rows that another client
 // has replaced with an old version.
 func TestVerify(t *testing.T) {
 	db, err := ilion.Start(t.Context(), ilion.Options{Periodic: true})

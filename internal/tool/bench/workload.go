@@ -19,7 +19,7 @@ const (
 	rowsPerPartition = 1000
 	rowsPerGroup     = 10
 	keySize          = 16
-	// valueStock is the number of different values that a run writes. The values are random enough to prevent
+	// valueStock is the number of different values that a run writes. The values are random, which prevents
 	// compression across rows.
 	valueStock = 512
 )
@@ -31,7 +31,7 @@ type workload struct {
 	tables
 	insert request
 	read   request
-	main   []request // a random element is used for each request
+	main   []request // each request is a random element
 }
 
 func newWorkload(o Options) (*workload, error) {
@@ -92,10 +92,10 @@ func newWorkload(o Options) (*workload, error) {
 	return w, nil
 }
 
-// Keyspace is the keyspace of the rows, which remain after a run.
+// Keyspace is the keyspace of the rows. The rows remain after a run.
 const Keyspace = "ilion_bench"
 
-// setup creates the keyspace, the table, and, for workloads that read, the rows.
+// setup creates the keyspace and the table. For workloads that read, it also creates the rows.
 func (w *workload) setup(ctx context.Context, c *rawclient.Conn) error {
 	ddl := append([]string{createKeyspace, createRows}, w.create...)
 	if !w.o.SkipLoad {
@@ -138,7 +138,7 @@ func pointers(rs []request) []*request {
 	return out
 }
 
-// load writes every row once over one connection, with many requests in flight.
+// load writes every row once. It uses one connection with many requests in flight.
 func (w *workload) load(ctx context.Context) error {
 	c, err := rawclient.Dial(ctx, w.o.Addr, w.o.login())
 	if err != nil {

@@ -21,14 +21,15 @@ import (
 
 // Options configures access to a bucket.
 type Options struct {
-	// Endpoint is the URL of the server without the bucket. Empty means AWS in the region.
+	// Endpoint is the URL of the server without the bucket. If Endpoint is empty, the server is AWS in the region.
 	Endpoint string
-	// Region is the region for request signatures. Empty means us-east-1.
+	// Region is the region for request signatures. The default is us-east-1.
 	Region string
-	// Style is the position of the bucket name: "path" for the path of the URL, "host" for the host name. "" selects
-	// path if an endpoint is configured, and host otherwise.
+	// Style is the position of the bucket name. It is "path" for the path of the URL, or "host" for the host name. If
+	// Style is "", it is path if an endpoint is configured, and host otherwise.
 	Style string
-	// Roots are the certificate authorities of the server. Nil means the authorities of the operating system.
+	// Roots are the certificate authorities of the server. If Roots is nil, the authorities of the operating system
+	// apply.
 	Roots *x509.CertPool
 	// Credentials is called for each request.
 	Credentials func() (Credentials, error)
@@ -40,12 +41,12 @@ const (
 	idleConns = 64
 	// keyMax is the maximum length of a key in S3, in bytes.
 	keyMax = 1024
-	// listMax is the maximum number of keys in a listing, and emptyMax is the maximum number of pages without keys.
+	// listMax is the maximum number of keys in a listing. emptyMax is the maximum number of pages without keys.
 	listMax  = 1 << 20
 	emptyMax = 100
 	// listBytes is the maximum size of a page of a list.
 	listBytes = 16 << 20
-	// confirmTries is the number of times that an object is put again if it does not exist afterward.
+	// confirmTries is the number of times that an object is stored again if it does not exist after Put.
 	confirmTries = 3
 )
 
@@ -55,11 +56,11 @@ type Bucket struct {
 	base url.URL
 	opts Options
 	http *http.Client
-	// The time limits for requests; tests shorten them.
+	// retries holds the time limits for requests. Tests shorten them.
 	retries retryPolicy
 }
 
-// Open returns a bucket without sending a request.
+// Open returns a bucket. It does not send a request.
 func Open(name string, o Options) (*Bucket, error) {
 	if !isName(name) {
 		return nil, fmt.Errorf("invalid bucket name %q: expected 3 to 63 characters from a-z, 0-9, dots, and dashes", name)
@@ -146,7 +147,7 @@ func (b *Bucket) Put(ctx context.Context, key string, data []byte) error {
 	return err
 }
 
-// size returns the size of an object, or -1 if the server does not report it.
+// size returns the size of an object. It returns -1 if the server does not report the size.
 func (b *Bucket) size(ctx context.Context, key string) (int64, error) {
 	a, err := b.ask(ctx, &request{method: http.MethodHead, key: key})
 	if err != nil {
@@ -173,7 +174,7 @@ func (b *Bucket) Has(ctx context.Context, key string) (bool, error) {
 	return err == nil, err
 }
 
-// Remove deletes an object. Remove also succeeds if the object does not exist.
+// Remove deletes an object. If the object does not exist, Remove also succeeds.
 func (b *Bucket) Remove(ctx context.Context, key string) error {
 	_, err := b.ask(ctx, &request{method: http.MethodDelete, key: key})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -195,8 +196,8 @@ type page struct {
 	} `xml:"CommonPrefixes"`
 }
 
-// List returns the keys with a prefix, in ascending order. With a delimiter, keys that contain it after the prefix are
-// replaced by their common prefix up to and including the delimiter.
+// List returns the keys with a prefix in ascending order. If delimiter is set, keys that contain it after the prefix
+// are replaced by their common prefix, which ends with the delimiter.
 func (b *Bucket) List(ctx context.Context, prefix, delimiter string) ([]string, error) {
 	var keys []string
 	last, empty := "", 0

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Credentials authenticate requests. Session is set for temporary credentials only.
+// Credentials authenticate requests. Session is set only for temporary credentials.
 type Credentials struct{ ID, Secret, Session string }
 
 // ErrNoCredentials reports that no credentials were found.
@@ -33,7 +33,7 @@ func FromEnvironment(getenv func(string) string) (c Credentials, ok bool, err er
 }
 
 // FromFile reads the credentials of a profile from a file in the format of ~/.aws/credentials. FromFile is called for
-// each request: if temporary credentials in the file are renewed, a backup can take longer than their lifetime.
+// each request. If temporary credentials in the file are renewed, a backup can take longer than their lifetime.
 func FromFile(path, profile string) (Credentials, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

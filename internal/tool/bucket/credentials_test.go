@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestCredentials checks that credentials are read from the environment and from the profiles of a file, and that
-// incomplete credentials are rejected.
+// TestCredentials checks that credentials are read from the environment and from the profiles in a file. Incomplete
+// credentials must be rejected.
 func TestCredentials(t *testing.T) {
 	env := map[string]string{"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "s"}
 	get := func(name string) string { return env[name] }

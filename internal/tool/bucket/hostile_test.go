@@ -225,7 +225,7 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// TestOpen checks that invalid buckets are rejected before a request is sent, and which address a bucket uses.
+// TestOpen checks that invalid buckets are rejected before a request is sent, and checks which address a bucket uses.
 func TestOpen(t *testing.T) {
 	for _, c := range []struct {
 		name string

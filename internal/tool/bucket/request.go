@@ -24,7 +24,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/signer"
 )
 
-// The time limits for requests to the server.
+// retryPolicy limits the duration and the retries of requests to the server.
 type retryPolicy struct {
 	// tries is the maximum number of attempts of a request, and all is the maximum total time for retries.
 	tries int
@@ -67,7 +67,8 @@ type answer struct {
 type failure struct {
 	status     int
 	code, text string
-	// again reports whether the same request may succeed later. after is the delay that the server requested, or 0.
+	// again reports whether the same request may succeed later. after is the delay that the server requested, or 0 if
+	// it requested none.
 	again bool
 	after time.Duration
 	err   error
@@ -132,7 +133,7 @@ func (b *Bucket) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// tell adds the operation and advice to an error.
+// tell adds the operation and advice for the user to an error.
 func (b *Bucket) tell(r *request, err error) error {
 	what := "bucket " + b.name
 	if r.key != "" {
@@ -158,7 +159,7 @@ func (b *Bucket) tell(r *request, err error) error {
 	return fmt.Errorf("%s %s at %s: %w%s", strings.ToLower(r.method), what, b.base.Host, err, advice)
 }
 
-// send makes one attempt.
+// send sends a request once, without retries.
 func (b *Bucket) send(ctx context.Context, r *request, digest string) (*answer, error) {
 	who, err := b.opts.Credentials()
 	if err != nil {
@@ -236,7 +237,7 @@ func (r *request) read(resp *http.Response, body []byte) (*answer, error) {
 			return a, nil
 		}
 	}
-	// Objects of backups never start like XML, and only a list returns XML.
+	// Objects of backups never start like XML. Only a list returns XML.
 	if ok && !r.list && (len(text) == 0 || r.method == http.MethodGet && text[0] != '<') {
 		return a, nil
 	}
@@ -270,7 +271,7 @@ func mayPass(status int, code string) bool {
 		return true
 	}
 	switch code {
-	// The body was corrupted in transit, or temporary credentials are being renewed.
+	// The body was corrupted in transit, or temporary credentials are being renewed. A retry may succeed.
 	case "BadDigest", "XAmzContentSHA256Mismatch", "IncompleteBody", "RequestTimeout", "SlowDown", "InternalError",
 		"OperationAborted", "ExpiredToken":
 		return true

@@ -78,9 +78,9 @@ const everything = `(k int, c text, s text static, a ascii, bi bigint, b blob, b
 	tu tuple<int, text>, ti tinyint, u u, fu frozen<u>, v vector<float, 2>, va varint, id uuid, tid timeuuid,
 	"Odd ""name" text, PRIMARY KEY (k, c))`
 
-// TestRoundTrip checks that a table with columns of every type does not change if it is unloaded and loaded into
-// another table. The test covers CSV in every dialect and JSON lines, with and without compression, in one file and in
-// many files.
+// TestRoundTrip checks that a table with columns of every type is unchanged when it is unloaded and then loaded into
+// another table. The test covers CSV in every dialect and JSON lines. It uses one file and many files, with and
+// without compression.
 func TestRoundTrip(t *testing.T) {
 	s := serve(t)
 	s.run("CREATE TYPE ks.u (x int, y text)")
@@ -119,7 +119,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// draw returns an INSERT of a row with some columns of the table t.
+// draw returns an INSERT of a row with some of the columns of table t.
 func draw(t *rapid.T, i int) string {
 	str := func() string {
 		return bulk.Quote(rapid.StringOfN(rapid.RuneFrom([]rune("ab\n\r\t'\"\\,;|{}[]: é日")), 0, 5, -1).Draw(t, "text"))
@@ -173,9 +173,9 @@ func (s *server) load(table, content string, change func(*bulk.LoadOptions)) (*b
 	return rep, string(rejects), err
 }
 
-// TestRejects checks that the error file contains each row that cannot be loaded, with its line and the reason. The
-// other rows are loaded. A load fails if too many rows are rejected. A dry run reports the same errors and writes
-// nothing.
+// TestRejects checks that the error file contains each row that cannot be loaded. It must contain the line number of
+// the row and the reason. The other rows must be loaded. A load must fail if too many rows are rejected. A dry run
+// must report the same errors and write no rows.
 func TestRejects(t *testing.T) {
 	s := serve(t)
 	s.run("CREATE TABLE ks.r (k int PRIMARY KEY, v text, n int)")
@@ -195,7 +195,7 @@ func TestRejects(t *testing.T) {
 		}
 		rows := map[bool]string{true: "k,n,v", false: "1,1,one\n3,3,\"three\n6,,\"\"\nk,n,v\nlines\""}[dry]
 		if dry {
-			rows = "" // no range has a row, so only the first page has a header
+			rows = "" // no range has rows, so only the first page has a header
 		}
 		if got := s.unload(csv, "r"); !dry && !strings.Contains(got, rows) || dry && strings.Contains(got, "one") {
 			t.Errorf("dry run %v: the table has\n%s", dry, got)
@@ -260,9 +260,9 @@ func TestWritten(t *testing.T) {
 	}
 }
 
-// TestThrottled checks that a load completes although the table has a fraction of the required throughput. A request
-// that is rejected because of the throughput limit must be sent again. While other requests succeed, the option Retries
-// must not limit the number of attempts.
+// TestThrottled checks that a load completes although the table has only a fraction of the required throughput. A
+// request that exceeds the throughput limit must be sent again. While other requests succeed, the option Retries must
+// not limit the number of attempts.
 func TestThrottled(t *testing.T) {
 	s := serve(t)
 	s.run("CREATE TABLE ks.t (k int PRIMARY KEY, v text) WITH throughput = 400")
@@ -279,8 +279,8 @@ func TestThrottled(t *testing.T) {
 }
 
 // TestResumes checks that an interrupted load resumes after the last committed rows. The table must then equal the
-// result of an uninterrupted load, and the error file must contain each rejected row once. A load with other files must
-// be rejected. A second unload into a directory must be rejected unless Restart is set.
+// result of an uninterrupted load, and the error file must contain each rejected row once. A load with other files
+// must be rejected. A second unload into a directory must be rejected unless Restart is set.
 func TestResumes(t *testing.T) {
 	s := serve(t)
 	s.run("CREATE TABLE ks.m (k int PRIMARY KEY, v text)")

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// checkpointEvery is the minimum interval between checkpoints.
+// checkpointEvery is the minimum interval between two checkpoints.
 const checkpointEvery = time.Second
 
 // checkpoint is the state that a load needs to resume after it has been killed.
@@ -29,7 +29,7 @@ type checkpoint struct {
 	ErrorBytes int64 `json:"error_bytes"`
 }
 
-// SaveJSON replaces a file with the JSON encoding of v. After a crash, the file has either its old or its new
+// SaveJSON replaces a file with the JSON encoding of v. After a crash, the file has either the old contents or the new
 // contents.
 func SaveJSON(path string, v any) error {
 	text, err := json.MarshalIndent(v, "", " ")
@@ -55,7 +55,7 @@ func SaveJSON(path string, v any) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// syncDir syncs a directory. Its entries then survive a crash of the machine.
+// syncDir syncs a directory. The entries of the directory then survive a crash of the machine.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -65,7 +65,7 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// LoadJSON reads a file written by SaveJSON. ok is false if the file does not exist.
+// LoadJSON reads a file that SaveJSON wrote. ok is false if the file does not exist.
 func LoadJSON(path string, v any) (ok bool, err error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,10 +80,10 @@ func LoadJSON(path string, v any) (ok bool, err error) {
 	return true, nil
 }
 
-// ledger commits blocks in file order: it writes their rejected rows to the error file and their end to the
-// checkpoint.
+// ledger commits blocks in file order. For each block, it writes the rejected rows to the error file and the end of
+// the block to the checkpoint.
 type ledger struct {
-	path, errorPath string // "" for none
+	path, errorPath string // "" if the file is disabled
 	errorMax        int64  // -1 means unlimited
 	// mu protects the following fields.
 	mu      sync.Mutex
@@ -92,7 +92,8 @@ type ledger struct {
 	waiting map[int]*block
 	errors  *os.File
 	saved   time.Time
-	// closed makes the ledger ignore responses after the end. Their blocks are loaded again.
+	// closed makes the ledger ignore responses that arrive after its end. The blocks of these responses are loaded
+	// again.
 	closed bool
 	// progress receives the totals.
 	progress *Progress
@@ -100,7 +101,7 @@ type ledger struct {
 
 var errTooMany = errors.New("too many rows were rejected")
 
-// open resumes from the checkpoint, if any. resumed reports whether a checkpoint was found.
+// open resumes from the checkpoint if a checkpoint exists. resumed reports whether it exists.
 func (l *ledger) open(table string, files []input, restart bool) (resumed bool, err error) {
 	l.state, l.waiting = checkpoint{Table: table, Files: files}, map[int]*block{}
 	if l.path == "" || restart {
@@ -119,7 +120,7 @@ func (l *ledger) open(table string, files []input, restart bool) (resumed bool, 
 	return true, nil
 }
 
-// openErrors opens the error file on first use, truncated to the length in the checkpoint.
+// openErrors opens the error file on first use. It truncates the file to the length in the checkpoint.
 func (l *ledger) openErrors() error {
 	if l.errors != nil || l.errorPath == "" {
 		return nil
@@ -192,7 +193,7 @@ func (l *ledger) commit(b *block) error {
 	return nil
 }
 
-// save writes the checkpoint after the rejected rows that it counts.
+// save writes the rejected rows first, and then the checkpoint that counts them.
 func (l *ledger) save() error {
 	l.saved = time.Now()
 	if l.errors != nil {
@@ -206,7 +207,7 @@ func (l *ledger) save() error {
 	return SaveJSON(l.path, l.state)
 }
 
-// close ends the ledger. done reports whether all rows have been loaded, so that a later run need not resume.
+// close ends the ledger. done reports whether all rows have been loaded. In that case, a later run need not resume.
 func (l *ledger) close(done bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

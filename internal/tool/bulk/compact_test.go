@@ -9,7 +9,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 )
 
-// TestCompactRoundTrip checks that rows whose last clustering columns are null are unloaded and loaded again.
+// TestCompactRoundTrip checks that rows whose last clustering columns are null are unloaded and loaded correctly.
 func TestCompactRoundTrip(t *testing.T) {
 	s := serve(t)
 	tables := map[string]string{

@@ -22,8 +22,8 @@ import (
 
 // Format is the format of rows in files.
 type Format struct {
-	// JSON selects JSON lines. Otherwise, the format is CSV in the dialect. If Header is true, the first record
-	// contains the column names.
+	// JSON selects JSON lines. If JSON is false, the format is CSV in the given dialect. If Header is true, the first
+	// record contains the column names.
 	JSON    bool
 	Dialect text.Dialect
 	Header  bool
@@ -32,7 +32,7 @@ type Format struct {
 // Compression is the compression of a file.
 type Compression string
 
-// The compression algorithms.
+// These are the compression algorithms.
 const (
 	Plain Compression = "none"
 	Gzip  Compression = "gzip"
@@ -44,7 +44,7 @@ func (c Compression) suffix() string {
 	return map[Compression]string{Gzip: ".gz", Zstd: ".zst"}[c]
 }
 
-// CompressionOf returns the compression according to a file name.
+// CompressionOf returns the compression that a file name indicates.
 func CompressionOf(path string) Compression {
 	for _, c := range []Compression{Gzip, Zstd} {
 		if strings.HasSuffix(path, c.suffix()) {
@@ -54,13 +54,13 @@ func CompressionOf(path string) Compression {
 	return Plain
 }
 
-// The magic numbers of compressed files (RFC 1952, RFC 8878).
+// These are the magic numbers of compressed files (RFC 1952, RFC 8878).
 var gzipMagic, zstdMagic = []byte{0x1f, 0x8b}, []byte{0x28, 0xb5, 0x2f, 0xfd}
 
 // zstdWindowMax is the maximum memory of a zstd decoder, in bytes.
 const zstdWindowMax = 128 << 20
 
-// decompress returns a reader for compressed or uncompressed data, which it recognizes by its first bytes.
+// decompress returns a reader for compressed or uncompressed data. It recognizes the compression by the first bytes.
 func decompress(r io.Reader) (io.Reader, error) {
 	b := bufio.NewReaderSize(r, 1<<16)
 	head, err := b.Peek(4)
@@ -81,7 +81,7 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// compress returns a writer that compresses. Close ends the compressed stream and leaves w open.
+// compress returns a writer that compresses. Close ends the compressed stream but does not close w.
 func compress(w io.Writer, c Compression) (io.WriteCloser, error) {
 	switch c {
 	case Gzip:
@@ -92,18 +92,19 @@ func compress(w io.Writer, c Compression) (io.WriteCloser, error) {
 	return nopCloser{w}, nil
 }
 
-// Stdio is the path that stands for standard input and output.
+// Stdio is the path that represents standard input and standard output.
 const Stdio = "-"
 
 // input is a file to load.
 type input struct {
 	Path string `json:"path"`
-	// Size and Modified (nanoseconds since 1970) detect changes of the file.
+	// Size and Modified (in nanoseconds since 1970) reveal changes to the file.
 	Size     int64 `json:"size"`
 	Modified int64 `json:"modified"`
 }
 
-// inputs lists the files of paths. A directory stands for the files in it whose names have a suffix of the format.
+// inputs lists the files that paths refer to. A directory represents the files in it whose names have a suffix of the
+// format.
 func inputs(paths []string, f Format) ([]input, error) {
 	endings := []string{".csv", ".tsv", ".txt"}
 	if f.JSON {

@@ -21,8 +21,7 @@ type Client struct {
 	rawclient.Options
 	// Addrs holds the addresses of nodes. Connections are distributed among the nodes.
 	Addrs []string
-	// At most Connections times InFlight requests are in flight. Retries is the maximum number of retries of a
-	// request.
+	// Up to Connections times InFlight requests are in flight. Retries is the maximum number of retries of a request.
 	Connections, InFlight, Retries int
 	Consistency                    dberr.Consistency
 }
@@ -31,29 +30,31 @@ type Client struct {
 type LoadOptions struct {
 	Client Client
 	Table  Name
-	// Paths are files and directories, or Stdio.
+	// Paths lists files and directories. A path can also be Stdio.
 	Paths  []string
 	Stdin  io.Reader
 	Format Format
-	// Columns are the columns of the CSV fields in order. nil means the columns of the header, or all columns of the
-	// table.
+	// Columns lists the columns of the CSV fields in order. The value nil selects the columns of the header, or all
+	// columns of the table.
 	Columns []string
-	// TTL is in seconds. The value 0 means none. Timestamp is in microseconds since 1970. The value 0 means the
-	// server's time.
+	// TTL is the time to live in seconds. The value 0 means no time to live. Timestamp is in microseconds since 1970.
+	// The value 0 selects the server's time.
 	TTL       int
 	Timestamp int64
-	// NullsDelete writes nulls, which delete stored values. Otherwise, a null does not change the stored value.
+	// NullsDelete writes nulls, which delete the stored values. Otherwise, a null does not change the stored value.
 	NullsDelete bool
 	// Rate is the maximum number of rows per second. The value 0 means unlimited.
 	Rate int
-	// Checkpoint and Errors are files. "" disables them. Restart ignores a checkpoint.
+	// Checkpoint and Errors are the paths of files. The value "" disables a file. Restart ignores an existing
+	// checkpoint.
 	Checkpoint, Errors string
 	Restart            bool
 	// MaxErrors is the maximum number of rejected rows. The value -1 means unlimited.
 	MaxErrors int64
-	// DryRun reads all rows and writes none.
+	// DryRun reads all rows but writes no rows.
 	DryRun bool
-	// Progress shows the progress. Nil disables it. Notice receives a line if the load resumes.
+	// Progress shows the progress. If Progress is nil, the display is disabled. Notice receives a line when the load
+	// resumes.
 	Progress *Progress
 	Notice   io.Writer
 }
@@ -164,7 +165,7 @@ func (l *load) connect(ctx context.Context) error {
 	return nil
 }
 
-// run reads, writes, and reports.
+// run reads and writes rows, and reports the result.
 func (l *load) run(ctx context.Context, resumed bool, s *source) (*LoadReport, error) {
 	l.o.Progress.Start()
 	blocks := make(chan *block)
@@ -193,7 +194,7 @@ func (l *load) run(ctx context.Context, resumed bool, s *source) (*LoadReport, e
 	return rep, err
 }
 
-// Rejected reports whether an error concerns a row instead of the server or the connection.
+// Rejected reports whether an error concerns a row. Other errors concern the server or the connection.
 func Rejected(err error) bool {
 	e, ok := errors.AsType[*cqlwire.Error](err)
 	return ok && (e.Code == cqlwire.CodeInvalid || e.Code == cqlwire.CodeServer || e.Code == cqlwire.CodeConfig ||

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Pace limits the rate of all goroutines that share it. The zero Pace is unlimited. After a pause, it allows the amount
-// of work for 100 ms without waiting.
+// Pace limits the rate of all goroutines that share it. The zero Pace imposes no limit. After a pause, it allows an
+// amount of work that corresponds to 100 ms without a wait.
 type Pace struct {
 	// Rate is the number of rows per second. The value 0 means unlimited.
 	Rate int
@@ -26,6 +26,6 @@ func (p *Pace) Wait(ctx context.Context, n int) {
 	}
 	p.once.Do(func() { p.limiter = rate.NewLimiter(rate.Limit(p.Rate), max(p.Rate/10, 1)) })
 	for ; n > 0 && ctx.Err() == nil; n -= p.limiter.Burst() {
-		_ = p.limiter.WaitN(ctx, min(n, p.limiter.Burst())) // fails if the context ends
+		_ = p.limiter.WaitN(ctx, min(n, p.limiter.Burst())) // an error means that the context has ended
 	}
 }

@@ -16,13 +16,13 @@ const (
 	barWidth  = 30
 )
 
-// Progress shows the progress of an operation: as a progress bar on a terminal, or as a line every five seconds
-// otherwise.
+// Progress shows the progress of an operation. On a terminal, it shows a progress bar. Otherwise, it writes a line
+// every five seconds.
 type Progress struct {
-	// Out is the destination, or nil. Terminal is set if it is a terminal.
+	// Out is the destination, or nil. Terminal is set if Out is a terminal.
 	Out      io.Writer
 	Terminal bool
-	// Total is the final value of Done, or 0 if it is unknown. The unit can be bytes, token ranges, or anything else.
+	// Total is the final value of Done, or 0 if it is unknown. The unit can be, for example, bytes or token ranges.
 	Total int64
 
 	Rows, Rejected, Done atomic.Int64
@@ -31,7 +31,7 @@ type Progress struct {
 	stop, stopped        chan struct{}
 }
 
-// Start shows the progress until Stop.
+// Start shows the progress until Stop is called.
 func (p *Progress) Start() {
 	p.begin, p.stop, p.stopped = time.Now(), make(chan struct{}), make(chan struct{})
 	if p.Out == nil {
@@ -79,7 +79,7 @@ func (p *Progress) show(rate float64) {
 	_, _ = io.WriteString(p.Out, line) // a failed display is not an error
 }
 
-// line returns the line to display. rate is the number of rows per second since the last line.
+// line returns the line that is displayed. rate is the number of rows per second since the last line.
 func (p *Progress) line(rate float64, took time.Duration) string {
 	var b strings.Builder
 	left := time.Duration(-1)

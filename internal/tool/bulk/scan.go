@@ -14,19 +14,19 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// PageRows is the number of rows per page. pageBytes is the target size of a page if rows are large: servers other
-// than Ilion limit pages by rows only.
+// PageRows is the number of rows per page. pageBytes is the target size of a page with large rows. Servers other than
+// Ilion limit pages only by rows.
 const (
 	PageRows  = 1000
 	pageBytes = 4 << 20
-	// firstRows is the number of rows per page until their size is known.
+	// firstRows is the number of rows per page while their size is unknown.
 	firstRows = 10
 )
 
-// TokenRange is the range of tokens above Above, up to and including Last.
+// TokenRange is a range of tokens. It contains the tokens above Above up to and including Last.
 type TokenRange struct{ Above, Last int64 }
 
-// Ring divides the token ring into n ranges of equal length, 1 to 65536.
+// Ring divides the token ring into n ranges of equal length. n must be between 1 and 65536.
 func Ring(n int) []TokenRange {
 	l := make([]TokenRange, n)
 	step := math.MaxUint64/uint64(n) + 1
@@ -45,7 +45,7 @@ func (r TokenRange) Where(t *Table) string {
 	return fmt.Sprintf(" WHERE %s > %d AND %s <= %d", t.TokenOf(), r.Above, t.TokenOf(), r.Last)
 }
 
-// Reader reads pages over one connection, which it opens on first use and reopens after a failure.
+// Reader reads pages over one connection. It opens the connection on first use and reopens it after a failure.
 type Reader struct {
 	Client Client
 	Addr   string
@@ -59,8 +59,8 @@ func (r *Reader) Close() {
 	}
 }
 
-// Pages executes a query and calls f with each page of its result. It requests a page again, up to Client.Retries
-// times, if the server rejects the request, times out, or closes the connection.
+// Pages executes a query and calls f with each page of its result. If the server rejects the request, times out, or
+// closes the connection, Pages requests the page again. It does so up to Client.Retries times.
 func (r *Reader) Pages(ctx context.Context, text string, f func(*cqlwire.Result) error) error {
 	q := cqlwire.Query{Text: []byte(text)}
 	q.Consistency, q.PageSize = r.Client.Consistency, firstRows
@@ -124,7 +124,7 @@ func (r *Reader) ask(ctx context.Context, q *cqlwire.Query) (*cqlwire.Result, er
 	return cqlwire.DecodeResult(body, cqlwire.V4)
 }
 
-// Conn returns the connection, for single calls.
+// Conn returns the connection, over which the caller can make single calls.
 func (r *Reader) Conn(ctx context.Context) (*rawclient.Conn, error) {
 	if r.conn != nil {
 		return r.conn, nil

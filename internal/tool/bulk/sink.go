@@ -15,7 +15,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk/text"
 )
 
-// sink is an output file, compressed or not. It receives its final name when it is complete.
+// sink is an output file, which may be compressed. The file receives its final name when it is complete.
 type sink struct {
 	path string
 	file *os.File // nil for standard output
@@ -42,7 +42,7 @@ func (u *unload) sink(path string) (*sink, error) {
 	return s, err
 }
 
-// write writes records, preceded by the header on the first call.
+// write writes records. On the first call, it writes the header before the records.
 func (s *sink) write(header, records []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +56,7 @@ func (s *sink) write(header, records []byte) error {
 	return err
 }
 
-// end completes the file, or removes it if err is not nil. end returns the error.
+// end completes the file. If err is not nil, it removes the file. end returns the error.
 func (s *sink) end(err error) error {
 	if err == nil {
 		err = errors.Join(s.zip.Close(), s.out.Flush())
@@ -96,7 +96,7 @@ func (e *encoder) header(page *cqlwire.Result) []byte {
 		if i > 0 {
 			dst = append(dst, e.format.Dialect.Delimiter)
 		}
-		// A quoted name is written in the form that INSERT uses, which Load accepts.
+		// The name is quoted in the same way as in INSERT, which Load accepts.
 		dst = e.format.Dialect.AppendField(dst, []byte(c.Name), false)
 	}
 	return append(dst, '\n')

@@ -26,25 +26,25 @@ const (
 
 // position is the read position in the files, at the start of a record.
 type position struct {
-	// File is the index of the file, Offset is the offset in its uncompressed data, and Line is the number of preceding
-	// lines.
+	// File is the index of the file. Offset is the offset in the uncompressed data of the file. Line is the number of
+	// preceding lines.
 	File   int   `json:"file"`
 	Offset int64 `json:"offset"`
 	Line   int   `json:"line"`
 }
 
-// block is a sequence of records of a file, which is processed and committed as a unit.
+// block is a sequence of records in a file. It is processed and committed as a unit.
 type block struct {
 	seq  int
 	path string
-	// columns are the columns of the header, or nil if the source has no header.
+	// columns lists the columns of the header. It is nil if the source has no header.
 	columns []string
 	line    int // number of lines before the first record
 	data    string
 	end     position
 	raw     int64 // bytes of the stored file that were read up to the end of the block
 
-	// pending is the number of rows without a response, plus one while rows are being sent.
+	// pending is the number of rows without a response. It is one higher while rows are being sent.
 	pending atomic.Int64
 	loaded  atomic.Int64
 	mu      sync.Mutex // guards rejects
@@ -86,7 +86,7 @@ func (c counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// record appends the next record, with its line end. record returns io.EOF at the end.
+// record appends the next record with its line end. It returns io.EOF at the end.
 func (l *lines) record(dst []byte) ([]byte, error) {
 	from := len(dst)
 	first := l.number + 1
@@ -117,7 +117,7 @@ func (l *lines) record(dst []byte) ([]byte, error) {
 	}
 }
 
-// source reads files from a position on and distributes their blocks.
+// source reads files, starting at a position, and distributes their blocks.
 type source struct {
 	files  []input
 	format Format
@@ -186,7 +186,7 @@ func (s *source) file(ctx context.Context, from position, out chan<- *block) err
 				return err
 			}
 			if path == Stdio && time.Since(began) > time.Second {
-				break // without delay, so that rows that arrive slowly are sent immediately
+				break // do not wait, because rows that arrive slowly must be sent immediately
 			}
 		}
 		if len(data) == 0 {
@@ -204,7 +204,7 @@ func (s *source) file(ctx context.Context, from position, out chan<- *block) err
 	return nil
 }
 
-// header reads the column names, or returns nil if the file is empty.
+// header reads the column names. It returns nil if the file is empty.
 func (s *source) header(l *lines) ([]string, error) {
 	record, err := l.record(nil)
 	if errors.Is(err, io.EOF) {
@@ -230,7 +230,7 @@ func (s *source) header(l *lines) ([]string, error) {
 // trimLine removes the line end.
 func trimLine(s string) string { return strings.TrimSuffix(strings.TrimSuffix(s, "\n"), "\r") }
 
-// records calls f with the line number and the text of each record that is not empty.
+// records calls f with the line number and the text of each record. It skips empty records.
 func (b *block) records(format Format, f func(line int, record string) error) error {
 	var quotes *text.Quotes
 	if !format.JSON {

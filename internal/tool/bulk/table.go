@@ -17,7 +17,8 @@ import (
 // Name is the name of a table.
 type Name struct{ Keyspace, Table string }
 
-// ParseName parses KEYSPACE.TABLE. A part in double quotes is unchanged. Other parts are converted to lower case.
+// ParseName parses a name of the form KEYSPACE.TABLE. A part in double quotes is preserved. Other parts are converted
+// to lower case.
 func ParseName(s string) (Name, error) {
 	i := strings.IndexByte(s, '.')
 	if strings.HasPrefix(s, `"`) {
@@ -34,14 +35,14 @@ func (n Name) String() string {
 	return cqltype.QuoteName(n.Keyspace) + "." + cqltype.QuoteName(n.Table)
 }
 
-// Column is a column as described in system_schema.
+// Column is a column as system_schema describes it.
 type Column struct {
 	Name string
 	// Kind is partition_key, clustering, static, or regular.
 	Kind string
 	// Type is the text of the type.
 	Type string
-	// Descending is the order of a clustering column.
+	// Descending reports whether a clustering column is in descending order.
 	Descending bool
 	position   int32
 }
@@ -64,12 +65,13 @@ func (c Column) IsKey() bool { return c.Kind == "partition_key" || c.Kind == "cl
 // IsCounter reports whether the column is a counter.
 func (c Column) IsCounter() bool { return c.Type == "counter" }
 
-// Table is a table. Its columns are in the order of SELECT *: the partition key, the clustering key, and the other
-// columns by name.
+// Table is a table. Its columns are in the order of SELECT *. The partition key is first, followed by the clustering
+// key and then by the other columns in the order of their names.
 type Table struct {
 	Name    Name
 	Columns []Column
-	// Prefixes is set if the last clustering columns of a row may be null: the table uses COMPACT STORAGE.
+	// Prefixes is set if the last clustering columns of a row may be null. In this case, the table uses COMPACT
+	// STORAGE.
 	Prefixes bool
 }
 
@@ -146,7 +148,7 @@ func (t *Table) clustering() []string {
 }
 
 // visible removes columns that statements cannot use. Cassandra describes a table WITH COMPACT STORAGE in the terms of
-// Thrift. The description has a clustering column and a value column that do not exist, and the actual columns are
+// Thrift. It contains a clustering column and a value column that do not exist, and describes the actual columns as
 // static.
 func (t *Table) visible(c *rawclient.Conn) error {
 	r, err := c.Prepare("SELECT * FROM " + t.Name.String())
@@ -168,7 +170,7 @@ func (t *Table) visible(c *rawclient.Conn) error {
 	return nil
 }
 
-// Names returns the names of the columns for which f returns true, or all names if f is nil.
+// Names returns the names of the columns for which f returns true. If f is nil, it returns all names.
 func (t *Table) Names(f func(Column) bool) (names []string) {
 	for _, c := range t.Columns {
 		if f == nil || f(c) {

@@ -19,17 +19,17 @@ import (
 type UnloadOptions struct {
 	Client Client
 	Table  Name
-	// Query is exported instead of a table, over one connection.
+	// Query, if set, is exported instead of a table. The export uses one connection.
 	Query string
-	// Path is a file, Stdio, or a directory. A path that is a directory or ends with a slash receives one file per
-	// token range.
+	// Path is a file, Stdio, or a directory. If the path is a directory or ends with a slash, the export writes one
+	// file per token range.
 	Path        string
 	Stdout      io.Writer
 	Format      Format
 	Compression Compression
-	// Columns are the columns to export. Nil means all.
+	// Columns lists the columns to export. If Columns is nil, all columns are exported.
 	Columns []string
-	// Ranges is the number of token ranges, 1 to 65536.
+	// Ranges is the number of token ranges. It is between 1 and 65536.
 	Ranges int
 	// Rate is the maximum number of rows per second. The value 0 means unlimited.
 	Rate int
@@ -40,7 +40,8 @@ type UnloadOptions struct {
 
 // UnloadReport is the result of an export.
 type UnloadReport struct {
-	// Rows is the number of rows of this run. Skipped is the number of token ranges that an earlier run has exported.
+	// Rows is the number of rows that this run has exported. Skipped is the number of token ranges that an earlier run
+	// has exported.
 	Rows    int64
 	Skipped int
 	Took    time.Duration
@@ -49,9 +50,9 @@ type UnloadReport struct {
 // unload is an export in progress.
 type unload struct {
 	o     *UnloadOptions
-	table *Table // nil for a query
+	table *Table // nil if a query is exported
 	pace  Pace
-	// one is the output file of all ranges, or nil for a directory.
+	// one is the output file for all ranges. It is nil if the output is a directory.
 	one *sink
 }
 
@@ -63,7 +64,7 @@ type unloadState struct {
 	Format  Format   `json:"format"`
 }
 
-// unloadCheckpoint is the name of a file that a directory contains until it is complete.
+// unloadCheckpoint is the name of a file that a directory contains until the export is complete.
 const unloadCheckpoint = "unload.checkpoint"
 
 // Unload writes the rows of a table or a query to files.
@@ -206,7 +207,7 @@ func (u *unload) run(ctx context.Context, ranges []TokenRange) (skipped int, err
 	return skipped, context.Cause(ctx)
 }
 
-// unloadRange writes the rows of a range, to a separate file unless there is a single file.
+// unloadRange writes the rows of a range. It writes them to a separate file, unless all ranges share a single file.
 func (u *unload) unloadRange(ctx context.Context, r *Reader, tokens TokenRange, n int) (err error) {
 	s, query := u.one, u.o.Query
 	if s == nil {

@@ -21,7 +21,7 @@ type writer struct {
 	load *load
 	pipe *pipeline.Pipeline
 	ctx  context.Context
-	// statements contains prepared statements by the column names in the header.
+	// statements maps the column names in a header to the prepared statement.
 	statements map[string]*statement
 	fields     []text.Field
 	exec       cqlwire.Execute
@@ -32,11 +32,12 @@ type statement struct {
 	id    []byte
 	bind  []cqlwire.Column
 	names []string
-	// key marks the values of the primary key. index contains the positions of values by column.
+	// key marks the values that belong to the primary key. index maps columns to the positions of their values.
 	key   []bool
 	index map[string]int
-	// short contains the IDs of the statements for rows in which the last clustering column is null, the last two
-	// clustering columns are null, and so on. These statements omit the null columns.
+	// short contains the IDs of the statements for rows with null in their last clustering columns. The first
+	// statement is for rows with one such column, the second statement is for rows with two, and so on. These
+	// statements omit the null columns.
 	short [][]byte
 	last  []int
 }
@@ -45,7 +46,7 @@ type statement struct {
 func (w *writer) run(blocks <-chan *block) error {
 	w.statements = map[string]*statement{}
 	ahead := []*block{}
-	// The first block determines the statement, which is prepared before responses are read.
+	// The first block determines the statement, which must be prepared before responses are read.
 	if b, ok := <-blocks; ok {
 		if err := w.prepare(b.columns); err != nil {
 			return err
@@ -60,7 +61,7 @@ func (w *writer) run(blocks <-chan *block) error {
 		} else {
 			select {
 			case b = <-blocks:
-			default: // no requests are waiting, so flush the buffer
+			default: // no blocks are waiting, so flush the buffer
 				w.pipe.Flush()
 				b = <-blocks
 			}
@@ -120,7 +121,7 @@ func (w *writer) answer(b *block, line int, record string, err error) {
 		b.reject(line, record, err)
 	default:
 		w.load.cancel(fmt.Errorf("%s:%d: %w", b.path, line, err))
-		return // the block remains incomplete and is written again
+		return // the block remains incomplete and is loaded again
 	}
 	if err := w.ended(b); err != nil {
 		w.load.cancel(err)
@@ -170,7 +171,7 @@ func (w *writer) values(st *statement, record string) error {
 		case st.key[i]:
 			return fmt.Errorf("column %s of the primary key is null or missing", st.names[i])
 		case counters:
-			e.Values[i] = make([]byte, 8) // adds zero
+			e.Values[i] = make([]byte, 8) // the value is zero
 		case !w.load.o.NullsDelete:
 			e.Unset[i] = true
 		}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package clidocs generates shell completion scripts and the manual page from the command tree of a program. Both
-// therefore contain exactly the existing options.
+// therefore contain exactly the options that the program has.
 package clidocs
 
 import (
@@ -11,12 +11,12 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// command is a command of the tree. words are its words without the name of the program.
+// command is a command of the tree. words contains the words of the command without the name of the program.
 type command struct {
 	words string
 	help  string
 	flags []*kong.Flag
-	// next are the possible next words.
+	// next contains the possible next words.
 	next []*kong.Node
 }
 
@@ -40,7 +40,7 @@ func commandsOf(root *kong.Node) []command {
 	return out
 }
 
-// flagsOf returns the options of a command and of its parents, sorted by name, without help.
+// flagsOf returns the options of a command and of its parents, sorted by name. It omits help.
 func flagsOf(n *kong.Node) []*kong.Flag {
 	var out []*kong.Flag
 	for ; n != nil; n = n.Parent {
@@ -59,7 +59,7 @@ func takesFile(f *kong.Flag) bool {
 	return strings.Contains(f.PlaceHolder, "FILE") || strings.Contains(f.PlaceHolder, "DIR")
 }
 
-// choices returns the possible values of an option, or nil if they are not limited.
+// choices returns the possible values of an option, or nil if any value is possible.
 func choices(f *kong.Flag) []string {
 	switch {
 	case f.Enum != "":

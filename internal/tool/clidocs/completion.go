@@ -74,7 +74,7 @@ func bash(name string, list []command) string {
 	return b.String()
 }
 
-// spaced adds a space before each word, because only whole words must match.
+// spaced adds a space before each word, so that only whole words match.
 func spaced(words string) string {
 	if words == "" {
 		return ""

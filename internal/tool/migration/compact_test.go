@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/migration"
 )
 
-// TestCompact checks that rows of compact tables are copied if their last clustering columns are null. A later pass
-// must change and delete these rows without affecting other rows. Both sides must be equal afterward.
+// TestCompact checks that rows of compact tables whose last clustering columns are null are copied. A later pass must
+// change and delete these rows without an effect on other rows. Afterward, both sides must be equal.
 func TestCompact(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run(
@@ -50,8 +50,8 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// TestRefusedRow checks that a row that the target rejects is recorded in the error file, and that the remaining rows
-// and tables are copied.
+// TestRefusedRow checks that a row that the target rejects is recorded in the error file. The remaining rows and
+// tables must be copied.
 func TestRefusedRow(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run("CREATE TABLE ks.c (p int, a int, b int, v int, PRIMARY KEY (p, a, b)) WITH COMPACT STORAGE",

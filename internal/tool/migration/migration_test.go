@@ -157,9 +157,9 @@ func (s *server) fill() {
 			{x: 1, y: 'y'}) USING TIMESTAMP 1000 AND TTL 0`,
 		`UPDATE ks.t USING TIMESTAMP 2000 AND TTL 3000 SET v = 'later', m['c'] = 3, se = se + {5}, l = l + ['r'],
 			u.y = 'yy' WHERE k = 1 AND j = 'a' AND c = 'x' AND d = 1.5`,
-		"INSERT INTO ks.t (k, j, c, d) VALUES (1, 'a', '', 2)",                    // only a marker
-		"INSERT INTO ks.t (k, j, s, sm, sl) VALUES (2, '', '', {'a': 1}, [1, 2])", // only static cells
-		"UPDATE ks.t SET v = '' WHERE k = 1 AND j = 'a' AND c = 'z' AND d = 0",    // no marker
+		"INSERT INTO ks.t (k, j, c, d) VALUES (1, 'a', '', 2)",                    // the row has only a marker
+		"INSERT INTO ks.t (k, j, s, sm, sl) VALUES (2, '', '', {'a': 1}, [1, 2])", // the row has only static cells
+		"UPDATE ks.t SET v = '' WHERE k = 1 AND j = 'a' AND c = 'z' AND d = 0",    // the row has no marker
 		"INSERT INTO ks.t (k, j, c, d, l) VALUES (3, 'l', 'l', 0, ['one'])",
 		"UPDATE ks.counts SET a = a + 5, b = b - 3 WHERE k = 1 AND c = 1",
 		"UPDATE ks.counts SET s = s + 7 WHERE k = 1",
@@ -168,8 +168,8 @@ func (s *server) fill() {
 		"INSERT INTO ks.dense (k, v) VALUES (1, 2) USING TIMESTAMP 5 AND TTL 1000")
 }
 
-// TestCopy checks that the schema and rows of every kind are copied with the timestamps of their cells, and that a
-// verification finds no difference. Indexes, views, and functions must exist and work.
+// TestCopy checks that the schema and rows of every kind are copied with the timestamps of their cells. A verification
+// must find no differences. Indexes, views, and functions must exist and work.
 func TestCopy(t *testing.T) {
 	p := twoServers(t, ilion.Options{InitialPartitions: 3})
 	p.source.run(everything...)
@@ -197,8 +197,8 @@ func TestCopy(t *testing.T) {
 }
 
 // TestAgain checks that a repeated migration reuses the existing data and copies changes of values, elements, lists,
-// static cells, and counters. Rows that were deleted in the source must be deleted in the target, except rows that
-// another client has written.
+// static cells, and counters. Rows that were deleted in the source must also be deleted in the target. The exception
+// is rows that another client has written.
 func TestAgain(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run(everything...)
@@ -207,7 +207,7 @@ func TestAgain(t *testing.T) {
 	const row = " WHERE k = 1 AND j = 'a' AND c = 'x' AND d = 1.5"
 	p.source.run("DELETE v, m['a'], l[0], du, u.x FROM ks.t"+row,
 		"UPDATE ks.t SET se = se - {1}, m = m + {'z': 26}, fl = [1]"+row,
-		"DELETE FROM ks.t WHERE k = 1 AND j = 'a' AND c = ''", // only the marker
+		"DELETE FROM ks.t WHERE k = 1 AND j = 'a' AND c = ''", // delete only the marker
 		"DELETE FROM ks.t WHERE k = 3 AND j = 'l'",
 		"DELETE s, sm FROM ks.t WHERE k = 2 AND j = ''",
 		"UPDATE ks.t SET sl = [9] WHERE k = 2 AND j = ''",
@@ -218,7 +218,7 @@ func TestAgain(t *testing.T) {
 		"UPDATE ks.dense SET v = 3 WHERE k = 1")
 	p.Verify = true
 	p.migrate()
-	// A list from which an element was removed is written again and has a later timestamp.
+	// If an element was removed from a list, the list is written again and has a later timestamp.
 	p.same(strings.NewReplacer("sl, writetime(sl)", "sl", "l, writetime(l)", "l").Replace(cellTimes))
 	p.same("SELECT k, c, s, a, b FROM ks.counts")
 	p.same("SELECT * FROM ks.keys")
@@ -246,8 +246,8 @@ func TestAgain(t *testing.T) {
 	p.same("SELECT * FROM ks.keys")
 }
 
-// TestEnds checks a row that was deleted in the source and written again with cells that expire. After they have
-// expired, nothing may remain in the target of the permanent row that was replaced.
+// TestEnds checks a row that was deleted in the source and written again with cells that expire. After the cells have
+// expired, the target must contain no data of the permanent row that was replaced.
 func TestEnds(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run("CREATE TABLE ks.t (k int PRIMARY KEY, v int, w int)", "INSERT INTO ks.t (k, v, w) VALUES (1, 1, 1)",
@@ -264,8 +264,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestRandom performs random writes and deletions of a few keys with colliding timestamps. After every pass, both sides
-// must return the same rows. A pass over equal data must write nothing.
+// TestRandom randomly writes and deletes a few keys with colliding timestamps. After every pass, both sides must
+// return the same rows. A pass over equal data must write nothing.
 func TestRandom(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run(`CREATE TABLE ks.t (k int, c int, s int static, v int, w text, m map<int, int>, se set<int>, l list<int>,
@@ -310,8 +310,8 @@ func TestRandom(t *testing.T) {
 	}
 }
 
-// TestResume checks that an interrupted migration resumes where it ended. Counters and lists, which must not be written
-// twice, must be correct at the end.
+// TestResume checks that an interrupted migration resumes where it stopped. Counters and lists, which must not be
+// written twice, must be correct at the end.
 func TestResume(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run("CREATE TABLE ks.counts (k int PRIMARY KEY, n counter)",
@@ -349,8 +349,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestSchema checks that an error names each object that differs or cannot be created, with the reason, before anything
-// is copied. A dry run must change nothing. A selection of tables must be respected.
+// TestSchema checks that an error names each object that differs or cannot be created, and the reason. The error must
+// occur before any rows are copied. A dry run must change nothing. A selection of tables must be respected.
 func TestSchema(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run("CREATE TABLE ks.a (k int PRIMARY KEY, v int, w text)", "CREATE TABLE ks.b (k int PRIMARY KEY)",
@@ -427,8 +427,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestUntimed checks that collections and their changes are copied from a source that does not return the timestamps
-// of elements, such as Cassandra 4.0.
+// TestUntimed checks that collections and changes to collections are copied from a source that does not return the
+// timestamps of elements. Cassandra 4.0 is such a source.
 func TestUntimed(t *testing.T) {
 	p := twoServers(t, ilion.Options{Compatibility: "4.0"})
 	p.source.run("CREATE TABLE ks.t (k int PRIMARY KEY, v int, m map<int, int>, l list<int>, se set<int>)",
@@ -449,8 +449,8 @@ func TestUntimed(t *testing.T) {
 	}
 }
 
-// TestFollow checks that a migration with Follow copies changes while it runs, and ends without an error when its
-// context is canceled. With UntilEqual, it ends when both sides are equal.
+// TestFollow checks that a migration with Follow copies changes while it runs. When its context is canceled, it must
+// end without an error. With UntilEqual, the migration must end when both sides are equal.
 func TestFollow(t *testing.T) {
 	p := twoServers(t, ilion.Options{})
 	p.source.run("CREATE TABLE ks.t (k int PRIMARY KEY, v int)", "INSERT INTO ks.t (k, v) VALUES (1, 1)",

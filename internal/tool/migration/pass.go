@@ -112,7 +112,7 @@ func (p *pass) feed(ctx context.Context, jobs chan<- job) {
 	}
 }
 
-// paced waits until the rows and bytes read from the source are within the rates.
+// paced waits until the rows and bytes that are read from the source are within the rates.
 func (p *pass) paced(ctx context.Context) func(rows, bytes int) {
 	return func(rows, bytes int) {
 		p.rows.Wait(ctx, rows)
@@ -120,7 +120,7 @@ func (p *pass) paced(ctx context.Context) func(rows, bytes int) {
 	}
 }
 
-// tooMany counts rejected rows, and returns an error if there are too many.
+// tooMany counts rejected rows. It returns an error if the number is too high.
 func (p *pass) tooMany(n int64, last string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +133,7 @@ func (p *pass) tooMany(n int64, last string) error {
 	return nil
 }
 
-// worker compares ranges, one at a time. It reads both sides, prepares statements over one connection, and writes over
+// worker compares one range at a time. It reads both sides, prepares statements over one connection, and writes over
 // another connection.
 type worker struct {
 	pass     *pass
@@ -167,7 +167,7 @@ func (w *worker) open(ctx context.Context) error {
 	w.target = reader(&o.Target, w.number)
 	w.preparer = reader(&o.Target, w.number)
 	w.prepared = map[*table]*rowdiff.Prepared{}
-	// A statement that received no response is never sent again, because it may append to lists or add to counters. The
+	// A statement that received no response is not sent again, because it may append to lists or add to counters. The
 	// range is compared again instead.
 	pipe, err := pipeline.Open(ctx, w.target.Addr, pipeline.Options{Options: o.Target.Options,
 		InFlight: o.Target.InFlight, Retries: o.Target.Retries, OnlyRefused: true})
@@ -183,7 +183,7 @@ func reader(c *bulk.Client, n int) *bulk.Reader {
 	return &bulk.Reader{Client: *c, Addr: c.Addrs[n%len(c.Addrs)]}
 }
 
-// work processes a range, and repeats it if a connection fails or a write receives no response.
+// work processes a range. If a connection fails or a write receives no response, it processes the range again.
 func (w *worker) work(ctx context.Context, j job) error {
 	w.pass.ledger.mu.Lock()
 	bound := j.table.state.Ranges[j.index].Bound
@@ -211,7 +211,7 @@ func (w *worker) work(ctx context.Context, j job) error {
 	}
 }
 
-// fatalError is an error that a retry cannot fix.
+// fatalError is an error after which a retry cannot succeed.
 type fatalError struct{ error }
 
 func (e *fatalError) Unwrap() error { return e.error }
@@ -224,7 +224,7 @@ type comparison struct {
 	tally   Tally
 	newest  int64
 	listed  []Difference
-	mu      sync.Mutex // protects refused and failed, which are set by answer
+	mu      sync.Mutex // guards refused and failed, which answer sets
 	refused []refusal
 	failed  error
 }
@@ -276,10 +276,10 @@ func (c *comparison) end(j job, bound int64) error {
 // name returns the name of the table.
 func (c *comparison) name() string { return c.table.state.name().String() }
 
-// errEnough ends a range with too many rejected rows.
+// errEnough ends a range if too many rows have been rejected.
 var errEnough = errors.New("too many rejected rows")
 
-// tooMany reports whether the number of rejected rows of the range alone exceeds the total limit.
+// tooMany reports whether the number of rejected rows in this range alone exceeds the total limit.
 func (c *comparison) tooMany() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -390,7 +390,7 @@ func (c *comparison) answer(row *rowdiff.Row, err error) {
 	c.failed = cmp.Or(c.failed, err)
 }
 
-// refuse records a row that cannot be copied, for the error file.
+// refuse records a row that cannot be copied. The row is written to the error file.
 func (c *comparison) refuse(row *rowdiff.Row, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

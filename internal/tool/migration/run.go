@@ -16,10 +16,10 @@ import (
 
 // Report is the result of a migration.
 type Report struct {
-	// Tally is the result of the last pass, in this or an earlier run.
+	// Tally is the result of the last pass in this run or an earlier run.
 	Tally Tally
-	// Differences holds the first differences of a verification, or the first rows that are kept because they are
-	// newer.
+	// Differences holds the first differences that a verification found, or the first rows that were kept because they
+	// are newer.
 	Differences []Difference
 }
 
@@ -33,8 +33,8 @@ type migration struct {
 	source, target *bulk.Reader
 }
 
-// Run performs a migration. If it returns an error, the report contains the progress. It is not an error if the context
-// ends while Run follows changes.
+// Run performs a migration. If it returns an error, the report contains the progress. If the context ends while Run
+// follows changes, Run returns no error.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Progress == nil {
 		o.Progress = func() *bulk.Progress { return &bulk.Progress{} }
@@ -228,7 +228,7 @@ func (m *migration) open(ctx context.Context) error {
 	return nil
 }
 
-// newTable divides a table into ranges, and checks whether it is empty in the target.
+// newTable divides a table into ranges. It also checks whether the table is empty in the target.
 func (m *migration) newTable(ctx context.Context, t *table, n bulk.Name) error {
 	e, err := estimate(ctx, m.source, n)
 	if err != nil {
@@ -315,7 +315,7 @@ func (m *migration) interrupted(ctx context.Context, err error) error {
 	return nil
 }
 
-// follow makes passes until the context ends or, if requested, until both sides are equal.
+// follow makes passes until the context ends. If requested, it stops when both sides are equal.
 func (m *migration) follow(ctx context.Context, rep *Report) (*Report, error) {
 	for {
 		if m.o.UntilEqual && rep.Tally.Different == 0 {

@@ -47,7 +47,7 @@ func (m *migration) checkSource(ctx context.Context) (version string, err error)
 // size is the estimated size of a table.
 type size struct{ partitions, bytes int64 }
 
-// estimate reads the sizes of a node's part of the ring, and extrapolates them to the whole ring.
+// estimate reads the sizes in a node's part of the ring, and extrapolates the sizes to the whole ring.
 func estimate(ctx context.Context, r *bulk.Reader, n bulk.Name) (size, error) {
 	c, err := r.Conn(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func estimate(ctx context.Context, r *bulk.Reader, n bulk.Name) (size, error) {
 		from, errFrom := strconv.ParseInt(string(row[0]), 10, 64)
 		to, errTo := strconv.ParseInt(string(row[1]), 10, 64)
 		if errFrom != nil || errTo != nil || len(row[2]) != 8 || len(row[3]) != 8 {
-			return nil // the other estimates are sufficient
+			return nil // the other estimates suffice
 		}
 		count := float64(int64(binary.BigEndian.Uint64(row[3])))
 		partitions += count

@@ -16,10 +16,10 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/migration/rowdiff"
 )
 
-// Tally is the result for one or more ranges.
+// Tally is the result for one range or several ranges.
 type Tally struct {
-	// Source and Target are the numbers of rows on both sides before any write. The static cells of a logical partition
-	// count as one row.
+	// Source and Target are the numbers of rows on both sides before any writes. The static cells of a logical
+	// partition count as one row.
 	Source, Target int64
 	// SourceDigest and TargetDigest are the digests of the rows.
 	SourceDigest, TargetDigest rowdiff.Digest
@@ -47,7 +47,7 @@ type Difference struct{ Table, Key, What string }
 type rangeState struct {
 	// Pass is the last pass that has completed the range.
 	Pass int `json:"pass"`
-	// Bound is the time up to which data in the target may be copied data, in microseconds (see rowdiff.Differ).
+	// Bound is the time, in microseconds, up to which data in the target may be copied data (see rowdiff.Differ).
 	Bound int64 `json:"bound"`
 	Tally Tally `json:"tally"`
 }
@@ -55,36 +55,36 @@ type rangeState struct {
 // tableState is the progress of a table.
 type tableState struct {
 	Keyspace, Table string
-	// Fresh is set if the table was empty before the first pass. In this case, all of its rows are copied rows.
+	// Fresh is set if the table was empty before the first pass. In this case, all rows of the table are copied rows.
 	Fresh  bool
 	Ranges []rangeState
 }
 
 func (t *tableState) name() bulk.Name { return bulk.Name{Keyspace: t.Keyspace, Table: t.Table} }
 
-// The modes of a pass.
+// These are the modes of a pass.
 const (
 	modeCopy   = "copy"
 	modeVerify = "verify"
 	modeRepair = "repair"
 )
 
-// state is the state that a migration needs to resume after it has been killed.
+// state is the state that a migration needs to resume after a kill.
 type state struct {
 	// Source and Selection identify the migration.
 	Source, Selection string
 	Tables            []*tableState
-	// Pass is the number of passes. Mode is the mode of the pass in progress, or "" if it has ended.
+	// Pass is the number of passes. Mode is the mode of the pass in progress. It is "" if the pass has ended.
 	Pass int
 	Mode string
-	// Begun is the start time of the pass, and Alive is the time at which this state was written.
+	// Begun is the start time of the pass. Alive is the time at which this state was written.
 	Begun, Alive time.Time
-	// ErrorBytes is the length of the error file. Differences are the first differences of the pass.
+	// ErrorBytes is the length of the error file. Differences holds the first differences of the pass.
 	ErrorBytes  int64
 	Differences []Difference
 }
 
-// clockSlack is the time after Alive during which a process that was then killed may still have written.
+// clockSlack is the time after Alive during which a process may have written data before it was killed.
 const clockSlack = 3 * time.Second
 
 // ledger stores the state in its file.
@@ -109,7 +109,7 @@ func (l *ledger) open(source, selection string, restart bool) (resumed bool, err
 		return false, fmt.Errorf("%s belongs to another import (from %s). Use --restart to start over, or specify another --checkpoint",
 			l.path, old.Source)
 	}
-	if old.Mode == modeCopy { // the migration was killed during a pass, so its writes may be as recent as its last save
+	if old.Mode == modeCopy { // the pass was killed, so it may have written until shortly after its last save
 		for _, t := range old.Tables {
 			for i := range t.Ranges {
 				if r := &t.Ranges[i]; t.Fresh && r.Pass < old.Pass {
@@ -122,7 +122,7 @@ func (l *ledger) open(source, selection string, restart bool) (resumed bool, err
 	return true, nil
 }
 
-// save writes the checkpoint after the rejected rows that it counts.
+// save writes the rejected rows first, and then the checkpoint that counts them.
 func (l *ledger) save() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,8 +135,8 @@ func (l *ledger) save() error {
 	return bulk.SaveJSON(l.path, &l.state)
 }
 
-// keepSaving saves the state until stop is closed. It saves once per second, or less often so that saving takes at most
-// a twentieth of the time.
+// keepSaving saves the state until stop is closed. It saves the state once per second, or less often if a save would
+// take more than a twentieth of the time.
 func (l *ledger) keepSaving(stop <-chan struct{}, failed func(error)) {
 	for pause := time.Second; ; {
 		select {
@@ -153,7 +153,7 @@ func (l *ledger) keepSaving(stop <-chan struct{}, failed func(error)) {
 	}
 }
 
-// begin starts a pass, or resumes a pass with the same mode.
+// begin starts a pass or resumes a pass with the same mode.
 func (l *ledger) begin(mode string) error {
 	l.mu.Lock()
 	if s := &l.state; s.Mode != mode {
@@ -171,7 +171,8 @@ type refusal struct {
 	Reason string `json:"reason"`
 }
 
-// done records the result of a range: the rejected rows, the differences, and its completion.
+// done records the result of a range, which consists of the rejected rows, the differences, and the completion of the
+// range.
 func (l *ledger) done(t *tableState, i int, r rangeState, refused []refusal, differ []Difference) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -185,7 +186,7 @@ func (l *ledger) done(t *tableState, i int, r rangeState, refused []refusal, dif
 	return nil
 }
 
-// refused appends to the error file, which is truncated on first use to the length in the checkpoint.
+// refused appends lines to the error file. On first use, it truncates the file to the length in the checkpoint.
 func (l *ledger) refused(lines []refusal) error {
 	for _, r := range lines {
 		if l.errors == nil {
@@ -236,7 +237,7 @@ func (l *ledger) close() error {
 	return err
 }
 
-// selectionText returns a text that identifies a selection.
+// selectionText returns a text that identifies the selection of a migration.
 func selectionText(o *Options) string {
 	var b strings.Builder
 	fmt.Fprint(&b, o.Select.Keyspaces, o.Select.Tables, o.Select.Exclude)

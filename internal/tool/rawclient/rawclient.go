@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rawclient is a minimal CQL client: one connection, protocol version 4, no pools, no retries, no value codecs.
-// Load and administration tools use it, because a full driver uses more CPU time than the server under test.
+// Package rawclient is a minimal CQL client. It uses one connection and protocol version 4. It has no connection
+// pools, no retries, and no value codecs. Load and administration tools use it, because a full driver uses more CPU
+// time than the server under test.
 //
 // A Conn must be used by one goroutine at a time. Call sends one request and waits for its response. To pipeline
 // requests, use Write and Read with AppendFrame. Start reading at Dial.
@@ -31,12 +32,12 @@ const (
 type Options struct {
 	// User and Password are used if the server requires a login.
 	User, Password string
-	// TLS encrypts the connection. Nil disables encryption. An empty ServerName is replaced by the host part of the
-	// address.
+	// TLS encrypts the connection. If TLS is nil, the connection is not encrypted. An empty ServerName is replaced by
+	// the host part of the address.
 	TLS *tls.Config
-	// Name is the driver name that the client reports. "" means ilion-raw.
+	// Name is the driver name that the client reports. If Name is empty, ilion-raw is reported.
 	Name string
-	// Timeout is the time limit of each Call. The value 0 means 30 seconds.
+	// Timeout is the time limit of each Call. If Timeout is 0, the limit is 30 seconds.
 	Timeout time.Duration
 }
 
@@ -45,14 +46,14 @@ type Conn struct {
 	nc      net.Conn
 	timeout time.Duration
 	out     []byte
-	// Warnings, Payload, and TraceID (if HasTrace is set) belong to the response to the last Call.
+	// Warnings, Payload, and TraceID belong to the response to the last Call. TraceID is valid if HasTrace is set.
 	Warnings []string
 	Payload  []cqlwire.PayloadEntry
 	HasTrace bool
 	TraceID  [16]byte
 }
 
-// Dial connects, and logs in if required.
+// Dial connects to a server, and logs in if the server requires it.
 func Dial(ctx context.Context, addr string, o Options) (*Conn, error) {
 	if o.Timeout == 0 {
 		o.Timeout = 30 * time.Second
@@ -105,7 +106,7 @@ func (c *Conn) handshake(o Options) error {
 // Close closes the connection.
 func (c *Conn) Close() error { return c.nc.Close() }
 
-// Write and Read access the connection directly, for callers that pipeline frames created with AppendFrame.
+// Write and Read access the connection directly. They are for callers that pipeline frames created with AppendFrame.
 func (c *Conn) Write(b []byte) (int, error) { return c.nc.Write(b) }
 
 // Read reads available data.
@@ -130,7 +131,7 @@ func (c *Conn) call(flags byte, op cqlwire.Opcode, body []byte) (cqlwire.Opcode,
 	if err := c.nc.SetDeadline(time.Now().Add(c.timeout)); err != nil {
 		return 0, nil, err
 	}
-	// A remaining deadline would affect a caller that continues with Write and Read.
+	// If the deadline remained, it would affect a caller that continues with Write and Read.
 	defer func() { _ = c.nc.SetDeadline(time.Time{}) }() // a failed connection returns its error on the next use
 	c.out = AppendFrame(c.out[:0], 0, op, body)
 	c.out[1] = flags
@@ -187,7 +188,7 @@ func (c *Conn) Query(text string) (*cqlwire.Result, error) {
 	return r, nil
 }
 
-// Run executes a statement with the parameters of the query, and traces it if requested.
+// Run executes a statement with the parameters of q. The server traces it if traced is set.
 func (c *Conn) Run(q *cqlwire.Query, traced bool) (*cqlwire.Result, error) {
 	flags := byte(0)
 	if traced {

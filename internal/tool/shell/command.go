@@ -23,8 +23,8 @@ var errExit = errors.New("exit")
 // sourcesMax is the maximum nesting of SOURCE files.
 const sourcesMax = 16
 
-// command is a shell command. If run is nil, the server executes the command like a statement, but the command ends
-// with its line.
+// command is a shell command. If run is nil, the server executes the command in the same way as a statement. However,
+// the command ends with its line.
 type command struct {
 	usage, help string
 	run         func(s *Shell, ctx context.Context, args []string) error
@@ -62,7 +62,7 @@ func newCommands() map[string]command {
 
 func (s *Shell) isCommand(word string) bool { _, ok := s.commands[word]; return ok }
 
-// commandWords returns the first words of commands, for completion.
+// commandWords returns the first words of commands for completion.
 func (s *Shell) commandWords() (out []string) {
 	for word := range s.commands {
 		if word != "?" && word != "COPY" {
@@ -177,7 +177,7 @@ func paging(s *Shell, _ context.Context, args []string) error {
 	return nil
 }
 
-// unquoted returns the contents of a string, or a word unchanged.
+// unquoted returns the contents of a string. It returns any other word unchanged.
 func unquoted(arg string) string {
 	if len(arg) >= 2 && (arg[0] == '\'' || arg[0] == '"') && arg[len(arg)-1] == arg[0] {
 		q := arg[:1]
@@ -281,7 +281,7 @@ func clearScreen(s *Shell, _ context.Context, _ []string) error {
 	return err
 }
 
-// isSecret reports whether a line may contain a password and must not be saved in the history.
+// isSecret reports whether a line may contain a password. Such a line must not be saved in the history.
 func isSecret(line string) bool {
 	words := wordsOf(strings.ToUpper(line))
 	return slices.Contains(words, "PASSWORD") || slices.Contains(words, "LOGIN")

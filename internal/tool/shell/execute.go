@@ -34,7 +34,7 @@ func wordsOf(text string) (words []string) {
 	return words
 }
 
-// statement executes a statement on the server and prints the result page by page.
+// statement executes a statement on the server. It prints the result page by page.
 func (s *Shell) statement(ctx context.Context, text, verb string) error {
 	q := cqlwire.Query{Text: []byte(text)}
 	q.Consistency, q.Serial, q.HasSerial = s.consistency, s.serial, true
@@ -97,20 +97,20 @@ func (s *Shell) page(rows *display.Rows, r *cqlwire.Result, verb string) (*displ
 // pages reports whether output is paged for an interactive user.
 func (s *Shell) pages() bool { return s.editor != nil && s.paging > 0 && s.sources == 0 }
 
-// wantsMore asks whether to print the next page.
+// wantsMore asks the user whether the shell must print the next page.
 func (s *Shell) wantsMore() bool {
 	answer, err := s.editor.Line("--MORE-- (Enter: the next page, q: no more) ")
 	return err == nil && strings.TrimSpace(answer) == ""
 }
 
-// The trace of a request becomes available after its response. traceLooks is the number of times that the shell polls
-// for it, and tracePause is the pause between them.
+// The trace of a request becomes available after the response. traceLooks is the number of times that the shell polls
+// for the trace. tracePause is the pause between two polls.
 const (
 	traceLooks = 100
 	tracePause = 20 * time.Millisecond
 )
 
-// showSession prints the trace with an ID.
+// showSession prints the trace with the given ID.
 func (s *Shell) showSession(ctx context.Context, text string) error {
 	if _, ok := cqltype.ParseUUID(text); !ok {
 		return fmt.Errorf("invalid trace ID %s", text)
@@ -147,7 +147,7 @@ func (s *Shell) showSession(ctx context.Context, text string) error {
 	return err
 }
 
-// texts returns the cells of a result as text. Null becomes "".
+// texts returns the cells of a result as texts. Null becomes "".
 func texts(r *cqlwire.Result) (rows [][]string) {
 	cells := r.Cells
 	for range r.RowCount {
@@ -172,8 +172,8 @@ func (s *Shell) describes(verb string) bool {
 	return (verb == "DESCRIBE" || verb == "DESC") && s.o.Format == display.Table
 }
 
-// describe prints a description: statements unchanged, lists of names by keyspace, and other results with one line per
-// column.
+// describe prints a description. It prints statements unchanged, lists of names by keyspace, and other results with
+// one line per column.
 func (s *Shell) describe(r *cqlwire.Result, first bool) error {
 	at := map[string]int{}
 	for i, c := range r.Columns {

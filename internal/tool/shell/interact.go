@@ -18,7 +18,7 @@ import (
 
 // Editor reads input from an interactive user.
 type Editor interface {
-	// Line reads a line. Line returns ErrInterrupted for Ctrl-C and io.EOF for Ctrl-D.
+	// Line reads a line. It returns ErrInterrupted for Ctrl-C and io.EOF for Ctrl-D.
 	Line(prompt string) (string, error)
 	// Secret reads a line without displaying it.
 	Secret(prompt string) (string, error)
@@ -26,7 +26,7 @@ type Editor interface {
 	Remember(line string)
 }
 
-// ErrInterrupted is returned by Editor.Line if the user cancels the input.
+// ErrInterrupted is the error of Editor.Line if the user cancels the input.
 var ErrInterrupted = errors.New("interrupted")
 
 // Interact executes input from an interactive user until the input ends. Errors of statements are printed and do not
@@ -84,7 +84,7 @@ func (s *Shell) interactAll(ctx context.Context, all []statement.Statement) erro
 	return nil
 }
 
-// prompt returns the prompt with the keyspace, or the prompt for the continuation of a statement.
+// prompt returns the prompt with the keyspace. Within a statement, it returns the prompt for a continuation line.
 func (s *Shell) prompt() string {
 	name := "ilion"
 	if s.keyspace != "" && len(s.keyspace) <= 24 {
@@ -106,7 +106,7 @@ func (s *Shell) complain(err error) {
 }
 
 // remember saves the input in the history as one line. Input that may contain a password is not saved. Input that
-// cannot be one line, because it contains a multi-line string, is saved line by line.
+// contains a multi-line string cannot be one line, so it is saved line by line.
 func (s *Shell) remember(typed string) {
 	typed = strings.TrimSpace(typed)
 	if typed == "" || isSecret(typed) {
@@ -124,7 +124,7 @@ func (s *Shell) remember(typed string) {
 	}
 }
 
-// oneLine joins lines. ok is false if that would change their meaning.
+// oneLine joins lines. ok is false if this would change their meaning.
 func oneLine(text string) (string, bool) {
 	tokens, open := statement.Tokens(text)
 	if open {
@@ -149,9 +149,9 @@ func oneLine(text string) (string, bool) {
 const (
 	// schemaAge is the maximum age of the schema that is used for completion.
 	schemaAge = 10 * time.Second
-	// schemaWait is the time limit for reading the schema.
+	// schemaWait is the maximum time for reading the schema.
 	schemaWait = 3 * time.Second
-	// schemaRows is the maximum number of table columns to read.
+	// schemaRows is the maximum number of table columns that are read.
 	schemaRows = 50000
 )
 
@@ -163,7 +163,8 @@ type schemaCache struct {
 
 func (c *schemaCache) stale() { c.until = time.Time{} }
 
-// Complete completes a line at a position, in characters. The resulting line is head, one of the words, and tail.
+// Complete completes a line at a position. The position is in characters. The resulting line consists of head, one of
+// the words, and tail.
 func (s *Shell) Complete(line string, pos int) (head string, words []string, tail string) {
 	runes := []rune(line)
 	pos = min(pos, len(runes))
@@ -181,7 +182,8 @@ func (s *Shell) Complete(line string, pos int) (head string, words []string, tai
 	return before[:start-len(pending)], words, tail
 }
 
-// names returns the schema, and reads it again if it is too old. If reading fails, it returns the old schema.
+// names returns the schema. If the cached schema is too old, names reads the schema again. If this fails, names
+// returns the cached schema.
 func (s *Shell) names() completion.Schema {
 	if time.Now().Before(s.schema.until) {
 		return s.schema.schema
@@ -223,7 +225,7 @@ func (s *Shell) names() completion.Schema {
 	} {
 		r, err := s.query(ctx, fmt.Sprintf("SELECT %s LIMIT %d", q.text, schemaRows))
 		if err != nil {
-			continue // some servers do not have all of these tables, and some users may not read the tables
+			continue // some servers do not have all of these tables, and some users may not read them
 		}
 		for _, row := range texts(r) {
 			q.take(row)

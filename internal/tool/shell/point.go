@@ -29,8 +29,8 @@ var codeNames = map[cqlwire.ErrorCode]string{
 	cqlwire.CodeUnprepared: "Unprepared",
 }
 
-// pointed adds the relevant line of the statement and a mark below the token to a server error, if the error contains
-// enough information to find it.
+// pointed adds, to a server error, the relevant line of the statement and a mark below the token. It does so only if
+// the error contains enough information to find the token.
 func pointed(text string, err error) error {
 	refused := (*cqlwire.Error)(nil)
 	if !errors.As(err, &refused) {
@@ -52,16 +52,16 @@ func pointed(text string, err error) error {
 	return &refusal{strings.Count(text[:begin], "\n"), fmt.Sprintf("%s: %s\n  %s\n  %s", name, message, line, mark)}
 }
 
-// refusal is an error with the line of the statement that it refers to.
+// refusal is an error with the line of the statement to which it refers.
 type refusal struct {
-	line int // from 0
+	line int // counted from 0
 	text string
 }
 
 func (r *refusal) Error() string { return r.text }
 
 var (
-	// atPosition matches the position in errors of CQL parsers. Line 0:-1 is the end.
+	// atPosition matches the position in errors of CQL parsers. Line 0:-1 is the end of the text.
 	atPosition = regexp.MustCompile(`^line (\d+):(-?\d+) `)
 	// aboutName matches errors that contain the name to which they refer.
 	aboutName = []*regexp.Regexp{
@@ -74,11 +74,11 @@ var (
 	}
 )
 
-// findToken finds the bytes of a statement that an error refers to.
+// findToken finds the bytes of a statement to which an error refers.
 func findToken(text string, e *cqlwire.Error) (begin, end int, ok bool) {
 	tokens, _ := statement.Tokens(text)
 	if m := atPosition.FindStringSubmatch(e.Message); m != nil {
-		row, _ := strconv.Atoi(m[1]) // only digits; a number that is too large is not a line
+		row, _ := strconv.Atoi(m[1]) // the match contains only digits, and a number that is too large is not a line
 		column, _ := strconv.Atoi(m[2])
 		if row == 0 || column < 0 {
 			return len(text), len(text), true
@@ -109,7 +109,7 @@ func findToken(text string, e *cqlwire.Error) (begin, end int, ok bool) {
 	return 0, 0, false
 }
 
-// offset returns the byte offset of a position. line counts from 1, column from 0 in characters.
+// offset returns the byte offset of a position. line counts from 1. column counts characters from 0.
 func offset(text string, line, column int) (int, bool) {
 	at := 0
 	for range line - 1 {
@@ -132,7 +132,8 @@ func offset(text string, line, column int) (int, bool) {
 // lineMax is the maximum width of a displayed line, in columns.
 const lineMax = 110
 
-// markLine returns the line with the bytes from begin to end, and a line with marks below them.
+// markLine returns the line that contains the bytes from begin to end. It also returns a line with marks below these
+// bytes.
 func markLine(text string, begin, end int) (line, mark string) {
 	from := strings.LastIndexByte(text[:begin], '\n') + 1
 	to := len(text)
@@ -152,7 +153,7 @@ func markLine(text string, begin, end int) (line, mark string) {
 	return line, mark
 }
 
-// clean replaces control characters, including tabs, with spaces to keep marks aligned.
+// clean replaces control characters, including tabs, with spaces. The marks therefore stay aligned.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r <= 0xa0 {

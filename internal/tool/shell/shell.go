@@ -4,9 +4,9 @@
 // server, and prints the results.
 //
 // The shell works with any CQL server. Only EXPLAIN is specific to Ilion. A shell has one connection and reconnects
-// when the connection is lost. A statement that was running when the connection was lost is never sent again, because
-// its outcome is unknown. Start reading at Shell.Run for files and at Shell.Interact for interactive use. A Shell is
-// not safe for concurrent use.
+// when the connection is lost. If a statement was running when the connection was lost, it is never sent again,
+// because its outcome is unknown. Start reading at Shell.Run for files and at Shell.Interact for interactive use. A
+// Shell is not safe for concurrent use.
 package shell
 
 import (
@@ -26,24 +26,25 @@ import (
 )
 
 const (
-	// pageRows is the number of rows per request, and pageRowsTerminal is the number for paged output on a terminal.
+	// pageRows is the number of rows per request. pageRowsTerminal is the number of rows for paged output on a
+	// terminal.
 	pageRows         = 1000
 	pageRowsTerminal = 100
-	// connectWait is the time limit for connecting.
+	// connectWait is the timeout for connecting.
 	connectWait = 10 * time.Second
 )
 
 // Options configures a shell.
 type Options struct {
-	// Addr is the server, host:port.
+	// Addr is the address of the server in the form host:port.
 	Addr string
 	// Client holds the connection options. Its Timeout applies to each request.
 	Client rawclient.Options
-	// Keyspace is the initial keyspace, or "".
+	// Keyspace is the initial keyspace. It may be "".
 	Keyspace string
 	// Consistency is the consistency level of statements.
 	Consistency dberr.Consistency
-	// Format is the output format. "" means display.Table.
+	// Format is the output format. The value "" selects display.Table.
 	Format display.Format
 	// Color enables colors in formats for people.
 	Color bool
@@ -62,7 +63,7 @@ type Shell struct {
 	paging      int    // number of rows per page for paged output; 0 disables paging
 	editor      Editor // nil if the shell is not interactive
 	pending     *statement.Splitter
-	sources     int // nesting of SOURCE files
+	sources     int // nesting depth of SOURCE files
 	schema      schemaCache
 	commands    map[string]command
 }
@@ -112,7 +113,7 @@ func (s *Shell) connect(ctx context.Context) error {
 // errCanceled reports that the user canceled a statement.
 var errCanceled = errors.New("canceled: a write may still take effect")
 
-// ask sends a query and waits for its response or for the end of the context. In the latter case, it closes the
+// ask sends a query and waits for its response or the end of the context. If the context ends first, ask closes the
 // connection, because CQL cannot cancel a request.
 func (s *Shell) ask(ctx context.Context, q *cqlwire.Query, traced bool) (*cqlwire.Result, error) {
 	if s.conn == nil {
@@ -135,14 +136,15 @@ func (s *Shell) ask(ctx context.Context, q *cqlwire.Query, traced bool) (*cqlwir
 	return r, err
 }
 
-// query executes an internal query of the shell: all rows in one response, at consistency level ONE.
+// query executes an internal query of the shell at consistency level ONE. The response contains all rows.
 func (s *Shell) query(ctx context.Context, text string) (*cqlwire.Result, error) {
 	q := cqlwire.Query{Text: []byte(text)}
 	q.Consistency = dberr.One
 	return s.ask(ctx, &q, false)
 }
 
-// Run executes the input of a reader until the end or the first error. EXIT also ends it. Errors contain name.
+// Run executes the input of a reader until the end of the input or the first error. EXIT also ends the execution.
+// Errors contain name.
 func (s *Shell) Run(ctx context.Context, in io.Reader, name string) error {
 	err := s.source(ctx, in, name)
 	if errors.Is(err, errExit) {
@@ -182,7 +184,7 @@ func (s *Shell) source(ctx context.Context, in io.Reader, name string) error {
 	return s.runAll(ctx, []statement.Statement{last}, name)
 }
 
-// readLine reads to the end of a line, which may be as long as a statement.
+// readLine reads to the end of a line. The line may be as long as a statement.
 func readLine(in *bufio.Reader) (string, error) {
 	var line []byte
 	for {
@@ -191,7 +193,7 @@ func readLine(in *bufio.Reader) (string, error) {
 		full := errors.Is(err, bufio.ErrBufferFull)
 		if !full || len(line) > statement.SizeMax {
 			if full {
-				err = nil // the statement is too long, and the splitter returns the error
+				err = nil // the statement is too long, so the splitter returns the error
 			}
 			return string(line), err
 		}

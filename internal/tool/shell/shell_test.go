@@ -33,7 +33,7 @@ func server(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = db.Close() }) // the data is discarded, so an error can be ignored
+		t.Cleanup(func() { _ = db.Close() }) // the data is discarded, so an error does not matter
 		addr = db.CQLAddr().String()
 	}
 	dropped := open(t, shell.Options{Addr: addr, Out: io.Discard})
@@ -57,7 +57,7 @@ func open(t *testing.T, o shell.Options) *shell.Shell {
 	return s
 }
 
-// typist is an Editor that returns predefined lines and records prompts and answers.
+// typist is an Editor that returns predefined lines. It records prompts and answers.
 type typist struct {
 	lines      []string
 	out        *strings.Builder
@@ -85,12 +85,12 @@ func (p *typist) Secret(prompt string) (string, error) {
 
 func (p *typist) Remember(line string) { p.remembered = append(p.remembered, line) }
 
-// varying matches the text that differs between runs.
+// varying matches text that differs between runs.
 var varying = regexp.MustCompile(`127\.0\.0\.1:\d+|[0-9a-f]{8}-e[0-9a-f]{3}-11[0-9a-f-]+|after \d+ us|127\.0\.0\.1 \| +\d+`)
 
-// TestTranscripts checks the output of the shell in testdata/*.txt. The command run compares the output for a file,
-// including the error that ends it. The command type compares the output for lines that a user types. ^C at the end of
-// a line is Ctrl-C.
+// TestTranscripts checks the output of the shell in testdata/*.txt. The command run compares the output for a file.
+// The output includes the error that ends it. The command type compares the output for lines that a user types. The
+// text ^C at the end of a line represents Ctrl-C.
 func TestTranscripts(t *testing.T) {
 	addr := server(t)
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -158,8 +158,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestCancel checks that a statement ends when it is canceled while it waits for a response, and that the next
-// statement has a connection in the same keyspace.
+// TestCancel checks that a statement ends when it is canceled while it waits for a response. The next statement must
+// have a connection in the same keyspace.
 func TestCancel(t *testing.T) {
 	addr := server(t)
 	var out strings.Builder
@@ -178,7 +178,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestComplete checks that completion offers names of the server's schema, including names in system keyspaces and
+// TestComplete checks that completion offers names of the server's schema. They include names in system keyspaces and
 // names that were just created.
 func TestComplete(t *testing.T) {
 	addr := server(t)

@@ -20,14 +20,14 @@ const (
 	historyLineMax = 64 << 10
 )
 
-// Terminal is an Editor on a terminal. Lines can be edited and completed, and the history is kept across sessions.
+// Terminal is an Editor on a terminal. Lines can be edited and completed. The history is kept across sessions.
 type Terminal struct {
 	state   *liner.State
 	history string
 }
 
-// NewTerminal takes control of the terminal. complete has the semantics of Shell.Complete. history is a file, or "".
-// NewTerminal ignores unreadable lines of the history. Close restores the terminal.
+// NewTerminal takes control of the terminal. complete has the semantics of Shell.Complete. history is the path of the
+// history file, or "". NewTerminal ignores unreadable lines of the history. Close restores the terminal.
 func NewTerminal(history string, complete func(line string, pos int) (string, []string, string)) *Terminal {
 	t := &Terminal{state: liner.NewLiner(), history: history}
 	t.state.SetCtrlCAborts(true)
@@ -44,8 +44,8 @@ func NewTerminal(history string, complete func(line string, pos int) (string, []
 	return t
 }
 
-// HistoryFile returns the history file: below $XDG_STATE_HOME, or ~/.local/state. HistoryFile returns "" if there is no
-// home directory.
+// HistoryFile returns the path of the history file, which is below $XDG_STATE_HOME or ~/.local/state. If the user has
+// no home directory, HistoryFile returns "".
 func HistoryFile() string {
 	base := os.Getenv("XDG_STATE_HOME")
 	if base == "" {
@@ -58,7 +58,7 @@ func HistoryFile() string {
 	return filepath.Join(base, "ilion", "shell_history")
 }
 
-// readHistory reads the lines of a history that are not too long.
+// readHistory reads the lines of a history. It skips lines that are too long.
 func readHistory(name string) (lines []string) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -107,7 +107,7 @@ func terminalError(err error) error {
 	return err
 }
 
-// Remember implements Editor. A history that cannot be written is ignored.
+// Remember implements Editor. If the history cannot be written, Remember ignores the error.
 func (t *Terminal) Remember(line string) {
 	if len(line) > historyLineMax {
 		return

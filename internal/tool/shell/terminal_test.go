@@ -50,7 +50,8 @@ func beShell(addr string) error {
 }
 
 // TestTerminal checks the shell at a terminal. Words must be completed, Ctrl-C must drop a line, and Up must restore a
-// line, including lines of an earlier session. Passwords must not be kept in the history. Ctrl-D must end the shell.
+// line. Up must also restore lines from an earlier session. Passwords must not be kept in the history. Ctrl-D must end
+// the shell.
 func TestTerminal(t *testing.T) {
 	addr := server(t)
 	history := filepath.Join(t.TempDir(), "state", "history")
@@ -60,7 +61,7 @@ func TestTerminal(t *testing.T) {
 	first.await("SELECT cluster_n") // the statement names no table, so no column can be completed
 	first.types("\x03")
 	first.await("ilion> ")
-	first.types("use syst\t") // completes the common prefix of system, system_auth, ...
+	first.types("use syst\t") // complete the common prefix of system, system_auth, ...
 	first.await("use system")
 	first.types(";\r")
 	first.await("ilion:system> ")
@@ -99,8 +100,8 @@ type typing struct {
 	t    *testing.T
 	tty  *os.File
 	cmd  *exec.Cmd
-	read chan string // receives the output; closed at its end
-	seen string      // output that await has not yet consumed
+	read chan string // receives the output and is closed at the end of the output
+	seen string      // output that await has not consumed yet
 }
 
 func startTyping(t *testing.T, addr, history string) *typing {
@@ -137,7 +138,7 @@ func (p *typing) types(keys string) {
 	}
 }
 
-// await reads until the output contains a text. After a minute, it fails and reports the output.
+// await reads until the output contains a text. After a minute, await fails and reports the output.
 func (p *typing) await(text string) {
 	p.t.Helper()
 	for giveUp := time.After(time.Minute); ; {

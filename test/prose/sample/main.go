@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command sample prints random sentences of the repository for a reader to grade: an equal number from the
+// Command sample prints random sentences of the repository for a reader to grade. It prints an equal number from the
 // documentation, the comments, and the messages.
 //
 //	go run ./test/prose/sample -seed 1 -n 60

@@ -27,11 +27,11 @@ type Bugs struct {
 	LongLease bool
 	// DoubleApply applies some entries twice on every replica.
 	DoubleApply bool
-	// StaleTerm proposes the result of an evaluation in a later term than the term of the evaluation.
+	// StaleTerm proposes the result of an evaluation in a later term than the evaluation's term.
 	StaleTerm bool
 	// HastyFate makes a client treat an unknown outcome as a definite failure.
 	HastyFate bool
-	// AnyFollower serves reads from any replica, even if the replica is not fresh.
+	// AnyFollower serves reads from any replica, even if the replica has stale data.
 	AnyFollower bool
 	// EarlyClock makes a leader check its lease before the request of a follower has arrived.
 	EarlyClock bool
@@ -149,8 +149,8 @@ func (n *node) plantSnapshots(s raftgroup.SnapshotStore) raftgroup.SnapshotStore
 	return s
 }
 
-// plantClock shifts the clock of a step. As a result, leases start late, or requests of followers are answered with an
-// earlier clock.
+// plantClock shifts the clock of a step. As a result, leases start late, or leaders answer followers with an earlier
+// clock value.
 func (n *node) plantClock() raftgroup.Instant {
 	if n.w.plan.Bugs.LongLease {
 		return raftgroup.Instant(elections*tick - (elections-2)*tick*9/10 + 700*time.Millisecond)
@@ -209,8 +209,8 @@ func (w *simulation) plantRefused(by *node) func(*raftgroup.Host) {
 	return func(h *raftgroup.Host) { h.NodeRefused(by.self()) }
 }
 
-// plantOffer asks a replica to campaign without the knowledge of the leader's host. plantOffer reports whether it sent
-// the request.
+// plantOffer asks a replica to campaign without notifying the leader's host. plantOffer reports whether it sent the
+// request.
 func (w *simulation) plantOffer(n *node, group, to uint64) bool {
 	target := w.at(group, to)
 	s, ok := n.Host.Status(group)

@@ -170,8 +170,8 @@ func (w *simulation) at(group, replica uint64) *node {
 func (w *simulation) heal() { w.Heal(func(m *simenv.Machine) { w.nodes[m.ID].restart() }) }
 
 // move replaces a member of a group. It adds a learner on a node without a replica, sends a snapshot, and then makes
-// both changes in a joint configuration. Like a reconciler, it repeats each step until the effect is visible,
-// regardless of crashes.
+// both changes in a joint configuration. It repeats each step until the effect is visible, regardless of crashes, as a
+// reconciler does.
 type move struct {
 	w     *simulation
 	group uint64
@@ -291,8 +291,8 @@ func (m *move) change(leader *node, changes ...raftgroup.Change) {
 	})
 }
 
-// crashVoter crashes a voter whose log may contain the end of a membership change although the voter has not applied
-// the start of the change.
+// crashVoter crashes a voter whose log may contain the end of a membership change that the voter has not started to
+// apply.
 func (m *move) crashVoter() {
 	w := m.w
 	leader := w.leaderOf(m.group)

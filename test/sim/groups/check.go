@@ -94,7 +94,7 @@ func (h *history) latch(n *node, group, term uint64) (release func()) {
 	return func() { delete(h.latches, at) }
 }
 
-// crashed ends the operations in flight on a node. They are lost, or their outcome is unknown.
+// crashed ends the operations in flight on a node. The operations are lost, or their outcome is unknown.
 func (h *history) crashed(node int) {
 	for _, o := range h.ops {
 		if o == nil || o.next == nil || o.node != node {
@@ -177,9 +177,9 @@ func (w *simulation) checkHistories() (unchecked int) {
 	return unchecked
 }
 
-// operations returns the operations to check. An operation with an unknown outcome whose value was never seen may not
-// have happened, so it is omitted. An exception is opBump: each bump adds one, so all numbers up to the highest number
-// seen must have existed.
+// operations returns the operations to check. An operation is omitted if its outcome is unknown and no client has seen
+// its value, because the operation may not have happened. An opBump is not omitted: each bump adds one, so all numbers
+// up to the highest number seen must have existed.
 func operations(ops []*op) []porcupine.Operation {
 	seen := map[uint64]bool{}
 	highest := uint64(0)
@@ -231,7 +231,7 @@ func (w *simulation) compareStates(n *node) {
 	}
 }
 
-// checkConverged checks that all members of a group finally have the same applied index and the same state.
+// checkConverged checks that all members of a group end with the same applied index and the same state.
 func (w *simulation) checkConverged() {
 	for group := uint64(1); group <= groupCount; group++ {
 		leader := w.leaderOf(group)

@@ -45,7 +45,7 @@ type op struct {
 	next func()
 }
 
-// Keys of a group: registers r0 and r1, the counter c, and the evaluated number b.
+// A group has the registers r0 and r1, the counter c, and the evaluated number b.
 var registers = []string{"r0", "r1"}
 
 const (
@@ -113,7 +113,7 @@ func (c *client) try(o *op) {
 	}
 }
 
-// retry sends the operation to another node, because it had no effect.
+// retry sends the operation to another node after an attempt that had no effect.
 func (c *client) retry(o *op) {
 	o.node, o.sent = -1, false
 	c.hint[o.group] = (c.hint[o.group] + 1) % nodeCount
@@ -176,7 +176,7 @@ func (n *node) submit(o *op, refused func()) bool {
 			return sum
 		})
 	}
-	// opBump evaluates under a latch and proposes later, in the term of the evaluation.
+	// opBump evaluates under a latch. It proposes later, but in the term of the evaluation.
 	term, ok := g.Evaluating()
 	if !ok || w.hist.latched(n, o.group, term) {
 		return false
@@ -259,8 +259,8 @@ func (n *node) propose(o *op, g *raftgroup.Group, term uint64, command []byte, r
 	return true
 }
 
-// read serves a read from memory under a lease, or requests a read index. read reads the value first and checks the
-// clock some time later, because a process may be paused at any point.
+// read serves a read from memory under a lease, or requests a read index. read checks the clock some time after it
+// reads the value, because a process may be paused at any point.
 func (n *node) read(o *op, g *raftgroup.Group, refused func()) bool {
 	w := n.w
 	lease := n.lease(g)
@@ -313,7 +313,7 @@ func (n *node) get(o *op) (uint64, error) {
 	return ledger.Number(value), errors.Join(err, metaErr)
 }
 
-// leaseReader runs a client of each node that reads continuously, regardless of the leader. It detects leases that are
+// leaseReader runs a client on each node that reads continuously, regardless of the leader. It detects leases that are
 // too long.
 func (w *simulation) leaseReader(n *node) {
 	if w.finished {
@@ -348,7 +348,7 @@ func (w *simulation) leaseReader(n *node) {
 	})
 }
 
-// asker runs a client of each node that reads from the node's replica. The replica asks the current leader.
+// asker runs a client on each node that reads from the node's replica. The replica asks the current leader.
 func (w *simulation) asker(n *node) {
 	if w.finished {
 		return
@@ -416,7 +416,7 @@ func (n *node) ask(g *raftgroup.Group, done func(raftgroup.Outcome)) error {
 	return nil
 }
 
-// freshReader runs a client of each node that reads from any replica that is fresh and never asks a leader.
+// freshReader runs a client on each node that reads from any fresh replica and never asks a leader.
 func (w *simulation) freshReader(n *node) {
 	if w.finished {
 		return
@@ -445,7 +445,7 @@ func (w *simulation) freshReader(n *node) {
 		w.Fail("node %d: %v", n.ID, err)
 		return
 	}
-	w.checkAge(n, group, o.at, age+age/20+time.Millisecond) // the added 5% allow for clock drift
+	w.checkAge(n, group, o.at, age+age/20+time.Millisecond) // allow 5% for clock drift
 }
 
 // lastReads reads every key once more after the faults have ended.

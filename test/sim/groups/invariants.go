@@ -17,13 +17,13 @@ import (
 // during the simulation. They find errors that the histories of keys rarely reveal, because a few hundred operations
 // on four keys seldom read an old state.
 type invariants struct {
-	// leaders holds the replicas that have been leaders, by group and term. newest is the highest term of a group with
-	// a leader.
+	// leaders holds the replicas that have been leaders, by group and term. newest is the highest term in which a
+	// group had a leader.
 	leaders map[termOf]uint64
 	newest  [groupCount + 1]uint64
 	// entries holds the entry that the first replica applied at an index.
 	entries map[stateAt]entry
-	// shown holds the highest index of each group that has been acknowledged or read, over time.
+	// shown holds, over time, the highest index of each group that has been acknowledged or read.
 	shown [groupCount + 1][]showing
 }
 
@@ -40,8 +40,8 @@ func newInvariants() invariants {
 	return invariants{leaders: map[termOf]uint64{}, entries: map[stateAt]entry{}}
 }
 
-// leads checks that a term has only one leader, and that a replica becomes leader only after the leases of all earlier
-// leaders have ended.
+// leads checks that a term has only one leader. It also checks that a replica becomes leader only after the leases of
+// all earlier leaders have ended.
 func (w *simulation) leads(n *node, group, replica, term uint64) {
 	w.counts.Leaders++
 	w.Note("node %d leads group %d in term %d", n.ID, group, term)
@@ -92,9 +92,9 @@ func (w *simulation) applies(n *node, group, index, term uint64, commands [][]by
 	w.invariants.entries[at] = e
 }
 
-// checkChanges checks RG12: a starting replica knows that all membership changes in its log are committed, except
-// possibly the last change. The library relies on this invariant: a replica must not campaign while it has not applied
-// a committed change.
+// checkChanges checks RG12. When a replica starts, all membership changes in its log except the last change must be
+// known to be committed. The library relies on this invariant, because a replica with an unapplied committed change
+// must not campaign.
 func (w *simulation) checkChanges(n *node, c *raftgroup.GroupConfig) error {
 	log, err := n.log.Storage(c.ID)
 	if err != nil || c.Applied == 0 {
@@ -144,8 +144,8 @@ func (w *simulation) show(group, index uint64) {
 	}
 }
 
-// read checks that a read reflects every index that was known when the read began, and records the index of the state
-// that it read.
+// read checks that a read reflects every index that was known when the read began. It records the index of the state
+// that the operation read.
 func (w *simulation) read(o *op) {
 	if o.at < o.floor {
 		w.Fail("group %d: a read at node %d saw the state at %d; when it began, %d was known", o.group, o.node, o.at,
@@ -154,7 +154,7 @@ func (w *simulation) read(o *op) {
 	w.show(o.group, o.at)
 }
 
-// checkAge checks that the state that a replica has read is not older than allowed.
+// checkAge checks that the state that a replica read is not older than allowed.
 func (w *simulation) checkAge(n *node, group, index uint64, allowed time.Duration) {
 	list := w.invariants.shown[group]
 	i := sort.Search(len(list), func(i int) bool { return list[i].at >= w.Now-allowed })

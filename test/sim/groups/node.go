@@ -22,7 +22,7 @@ type node struct {
 
 	log   *raftlog.Store
 	store *ledger.Store
-	// shared holds, by group, the reads that reuse the response to the request of an earlier read (Bugs.SharedAnswer).
+	// shared holds the reads that reuse the response to an earlier read's request, by group (Bugs.SharedAnswer).
 	// shared is nil if no request is in flight.
 	shared map[uint64][]func(raftgroup.Outcome)
 	// tokens holds the latest token of Group.Lease by group.
@@ -150,8 +150,8 @@ func (n *node) crash() {
 	n.w.refuse(n)
 }
 
-// refuse makes an address refuse the connections of some nodes. Either the process at the address has ended, or the
-// process is up and a firewall rejects the connections.
+// refuse makes an address refuse the connections of some nodes. Either the process at the address has ended, or a
+// firewall rejects the connections of a running process.
 func (w *simulation) refuse(gone *node) {
 	for _, n := range w.nodes {
 		if n == gone || n.Host == nil || w.OneIn(3) {
@@ -164,8 +164,8 @@ func (w *simulation) refuse(gone *node) {
 	}
 }
 
-// depart ends the process in an orderly way: it offers its leaderships to other nodes and then announces that it serves
-// no more requests.
+// depart ends the process in an orderly way. It offers its leaderships to other nodes and then announces that it
+// serves no more requests.
 func (n *node) depart() {
 	w := n.w
 	w.counts.Departures++

@@ -55,8 +55,8 @@ func TestPlantedBugsAreFound(t *testing.T) {
 	}
 }
 
-// TestNothingIsImitated checks that the simulator runs the product: outside of tests, the code of the simulator does
-// not write logs, apply entries, or split groups itself. The bugs in bugs.go must wrap product code.
+// TestNothingIsImitated checks that the simulator runs the product. The simulator's own code must not write logs,
+// apply entries, or split groups, except in tests. The bugs in bugs.go must wrap product code.
 func TestNothingIsImitated(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 5 {

@@ -37,8 +37,8 @@ func run(t *testing.T, p Plan) *Report {
 	return r
 }
 
-// TestSeeds checks that no seed finds a violation: histories are linearizable, replicas are equal, and no acknowledged
-// write is lost. Run thousands of seeds with -sim.seeds=5000 -timeout=0.
+// TestSeeds checks that no seed finds a violation. Histories must be linearizable, replicas must be equal, and no
+// acknowledged write may be lost. Run thousands of seeds with -sim.seeds=5000 -timeout=0.
 func TestSeeds(t *testing.T) {
 	n := *seeds
 	if n == 0 {
@@ -99,7 +99,7 @@ func TestSeeds(t *testing.T) {
 }
 
 // TestChangesCrash checks the same properties while voters crash during membership changes. Some voters must start
-// with two membership changes in their log that they have not applied.
+// with two unapplied membership changes in their log.
 func TestChangesCrash(t *testing.T) {
 	pairs := 0
 	for seed := uint64(1); seed <= 8; seed++ {

@@ -14,9 +14,9 @@ import (
 type Plan struct {
 	Seed uint64
 	// Length is the duration of the phase with faults in virtual time. The value 0 means 20 s. A calm phase follows
-	// this phase.
+	// the phase with faults.
 	Length time.Duration
-	// Wait is synctest.Wait. It waits for the background work of the file systems before a crash.
+	// Wait is synctest.Wait, which waits for the background work of the file systems before a crash.
 	Wait func()
 	// Bugs holds the planted bugs.
 	Bugs Bugs
@@ -46,22 +46,21 @@ type Counts struct {
 	// LateOffers counts offers of leadership that reach a paused process. LostOffers counts offers whose sender is cut
 	// off afterward.
 	LateOffers, LostOffers int
-	// DoubleStarts counts restarts of two processes while a third process has not received messages from their leader
+	// DoubleStarts counts restarts of two processes while a third process has received no messages from their leader
 	// for a long time.
 	DoubleStarts                  int
 	Snapshots, Truncations, Moves int
 	Quiesced, Leaders, Compared   int
-	// Inherited counts proposals that succeeded after their leader had stepped down. Replaced counts proposals that are
-	// known to be in no log, and Lost counts proposals with an unknown outcome. FreshAsked counts freshness checks of
+	// Inherited counts proposals that succeeded after their leader had stepped down. Replaced counts proposals that
+	// are known to be in no log. Lost counts proposals with an unknown outcome. FreshAsked counts freshness checks of
 	// replicas, FreshReads counts the successful checks, and FollowerReads counts the successful checks of followers.
 	Inherited, Replaced, Lost             int
 	FreshAsked, FreshReads, FollowerReads int
 	// AskedReads counts reads on followers after a request to their leader.
 	AskedReads int
-	// Discards counts snapshots that arrived and were not needed. Unwanted counts snapshots that did not need to be
-	// sent.
+	// Discards counts unnecessary snapshots that arrived. Unwanted counts snapshots that did not need to be sent.
 	Discards, Unwanted int
-	// ChangesInLog counts pairs of membership changes that were in a log and not applied when a process started.
+	// ChangesInLog counts pairs of unapplied membership changes that were in a log when a process started.
 	ChangesInLog int
 }
 
@@ -117,7 +116,7 @@ func Run(p Plan) *Report {
 	w.begin()
 	w.startClients()
 	w.startChaos()
-	// After the phase with faults, all faults end. Clients continue for some time. Then every key is read once more.
+	// All faults end after the phase with faults. Clients continue for some time. Then every key is read once more.
 	w.After(p.Length, w.heal)
 	w.After(p.Length+3*time.Second, func() { w.finished = true })
 	w.After(p.Length+7*time.Second, w.lastReads)

@@ -28,7 +28,7 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 )
 
-// Keys: 'm' group: meta; 'd' group key: a value of 8 bytes or more.
+// Keys consist of 'm' and the group for metadata, and of 'd', the group, and the key for values of 8 bytes or more.
 const (
 	kindMeta = 'm'
 	kindData = 'd'
@@ -40,8 +40,8 @@ const (
 	opAdd = 'a' // the rest is a uint64 to add to the value, optionally followed by test data; the result is the sum
 )
 
-// ErrOutOfOrder is returned for an entry that does not follow the applied index, and for a snapshot whose index
-// differs from the index of its state.
+// ErrOutOfOrder is returned for an entry that does not follow the applied index. It is also returned for a snapshot
+// whose index differs from the index of its state.
 var ErrOutOfOrder = errors.New("out of order")
 
 var errCorrupt = errors.New("corrupt ledger")
@@ -49,7 +49,8 @@ var errCorrupt = errors.New("corrupt ledger")
 // Set returns a command that stores a value.
 func Set(key string, value []byte) []byte { return append(command(opSet, key, len(value)), value...) }
 
-// Add returns a command that adds to a number, which starts at 0. The result of the command is the sum, a uint64.
+// Add returns a command that adds n to a number. The number starts at 0. The result of the command is the sum as a
+// uint64.
 func Add(key string, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(command(opAdd, key, 8), n)
 }
@@ -73,7 +74,7 @@ type Meta struct {
 type Store struct {
 	db    *pebble.DB
 	batch *pebble.Batch
-	// sums holds the numbers in the open batch by data key, so that an entry reads the results of earlier entries.
+	// sums maps data keys to the numbers in the open batch, so an entry reads the results of earlier entries.
 	sums  map[string]uint64
 	dirty []*openGroup
 	kept  atomic.Int64
@@ -82,7 +83,7 @@ type Store struct {
 	open map[uint64]*openGroup
 }
 
-// openGroup is a group's metadata including the changes of the open batch. tail is the part of the encoded metadata
+// openGroup is a group's metadata, including the changes of the open batch. tail is the part of the encoded metadata
 // that seldom changes.
 type openGroup struct {
 	Meta
@@ -136,14 +137,14 @@ func (s *Store) Remove(group uint64) error {
 	return b.Commit(pebble.Sync)
 }
 
-// close discards the metadata of a group in the open batch, so that the stored metadata applies again.
+// close discards the metadata of a group in the open batch. The stored metadata then applies again.
 func (s *Store) close(group uint64) {
 	s.mu.Lock()
 	delete(s.open, group)
 	s.mu.Unlock()
 }
 
-// Meta returns the committed meta of a group. ok is false if the group does not exist.
+// Meta returns the committed metadata of a group. ok is false if the group does not exist.
 func (s *Store) Meta(group uint64) (m Meta, ok bool, err error) {
 	value, closer, err := s.db.Get(metaKey(group))
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -258,7 +259,8 @@ func (s *Store) command(group uint64, c []byte) (any, error) {
 	at := dataKey(group, string(key))
 	sum, ok := s.sums[string(at)]
 	if !ok {
-		// A value that an earlier entry of this batch has set is not visible here. No test adds to a key that it sets.
+		// A value that an earlier entry of this batch has set is not visible here, but no test adds to a key that it
+		// sets.
 		old, err := get(s.db, group, string(key))
 		if err != nil {
 			return nil, err
@@ -349,7 +351,7 @@ type kept struct {
 	s *Store
 }
 
-// Close releases the snapshot once.
+// Close releases the snapshot. Further calls have no effect.
 func (k *kept) Close() error {
 	if k.s == nil {
 		return ErrOutOfOrder

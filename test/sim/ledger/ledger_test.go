@@ -27,7 +27,7 @@ func open(t *testing.T, group uint64, m Meta) *Store {
 	return s
 }
 
-// TestLedgerKeepsTheRules checks the properties of the ledger that tests of raftgroup rely on. Sums must include the
+// TestLedgerKeepsTheRules checks the properties of the ledger on which tests of raftgroup rely. Sums must include the
 // open batch. An entry out of order and a snapshot with the wrong index must be rejected. An installed state must
 // equal the original state.
 func TestLedgerKeepsTheRules(t *testing.T) {

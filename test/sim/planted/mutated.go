@@ -15,12 +15,12 @@ import (
 	"github.com/ilion-db/ilion/test/process"
 )
 
-// Edit is a mutation of the product's source code: a text that occurs exactly once in a file, and its replacement. The
-// replacement calls mutated("a name") to determine whether the mutation is active. One binary can therefore contain
-// all mutations.
+// Edit is a mutation of the product's source code. It consists of a text that occurs exactly once in a file, and its
+// replacement. The replacement calls mutated("a name") to determine whether the mutation is active. One binary can
+// therefore contain all mutations.
 type Edit struct{ File, Old, New string }
 
-// chooser is the source of the function mutated, which Build adds to each package that has an edit.
+// chooser is the source of the function mutated. Build adds the function to each package that has an edit.
 const chooser = `package %s
 
 import "os"
@@ -45,7 +45,7 @@ func Check(t *testing.T, edits ...Edit) {
 	}
 }
 
-// Binary is a build of the tests of the package under test, with invariant checks and selectable mutations.
+// Binary is a build of the package under test and its tests, with invariant checks and selectable mutations.
 type Binary string
 
 // Build builds the binary. Edits of the same file are applied in sequence.
@@ -91,8 +91,8 @@ func Build(t *testing.T, edits ...Edit) Binary {
 	return Binary(bin)
 }
 
-// Seeds runs n seeds with a mutation, or without a mutation if it is "". Seeds returns the output and reports whether a
-// seed failed.
+// Seeds runs n seeds with a mutation. It uses no mutation if mistake is "". Seeds returns the output and reports
+// whether a seed failed.
 func (b Binary) Seeds(mistake string, from uint64, n int, args ...string) (out string, failed bool) {
 	cmd := exec.Command(string(b), append(args, "-test.run=^TestSeeds$", fmt.Sprint("-sim.seeds=", n),
 		fmt.Sprint("-sim.seed=", from))...)

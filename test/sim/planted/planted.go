@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package planted searches for a seed that finds a planted bug. It first tries the seed that last found the bug. A
-// change in the random draws of the simulator can make that seed useless. All seeds are then tried, which takes
-// minutes for many bugs. The seeds are therefore stored in the simulator's file testdata/found.txt. The following
-// command replaces the seeds that no longer find their bug:
+// Package planted searches for a seed that finds a planted bug. It first tries the seed that last found the bug. If
+// the random draws of the simulator have changed, that seed may be useless. The package then tries all seeds, which
+// takes minutes for many bugs. It stores the seeds in the simulator's file testdata/found.txt. The following command
+// replaces the seeds that no longer find their bug:
 //
 //	go test -tags invariants -timeout 0 ./test/sim ./test/sim/groups -run Found -rewrite
 package planted
@@ -28,7 +28,7 @@ const file = "testdata/found.txt"
 // Within returns the number of seeds that may be tried for a bug.
 func Within() uint64 { return *within }
 
-// Seeds holds the seeds that find bugs by the names of the bugs.
+// Seeds maps the names of bugs to the seeds that find them.
 type Seeds map[string]uint64
 
 // Read returns the seeds of the package under test. With -rewrite, it writes them back when the test ends.

@@ -35,7 +35,7 @@ func (m *Machine) CutWith(other *Machine) {
 	})
 }
 
-// Pause stops the process for a while, like SIGSTOP. All clocks continue.
+// Pause stops the process for some time, like SIGSTOP. All clocks continue.
 func (m *Machine) Pause(least, most time.Duration) {
 	w := m.Environment
 	w.Faults.Pauses++
@@ -44,7 +44,7 @@ func (m *Machine) Pause(least, most time.Duration) {
 	w.Note("node %d pauses until %v", m.ID, m.Paused)
 }
 
-// Suspend suspends the machine for a while. The monotonic clock does not advance during that time.
+// Suspend suspends the machine for some time. The monotonic clock does not advance during a suspension.
 func (m *Machine) Suspend() {
 	w := m.Environment
 	w.Faults.Suspends++
@@ -67,7 +67,7 @@ func (m *Machine) wake() {
 	m.release()
 }
 
-// Jump sets the wall clock forward or backward by milliseconds to minutes, and resets it after a while.
+// Jump sets the wall clock forward or backward by milliseconds to minutes, and resets the clock after some time.
 func (m *Machine) Jump() {
 	w := m.Environment
 	most := []time.Duration{10 * time.Millisecond, time.Second, 10 * time.Second, 3 * time.Minute}[w.Rand.IntN(4)]

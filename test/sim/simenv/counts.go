@@ -4,8 +4,8 @@ package simenv
 
 import "reflect"
 
-// AddCounts adds the integers of one struct, and of the structs in it, to another struct of the same type. Both are
-// pointers.
+// AddCounts adds the integers of one struct to another struct of the same type. It includes the integers of nested
+// structs. Both arguments are pointers.
 func AddCounts[T any](to, from *T) {
 	addCounts(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem())
 }

@@ -47,10 +47,11 @@ type Environment struct {
 // Faults counts faults.
 type Faults struct {
 	Crashes, Cuts, Pauses, SlowDisks, FullDisks int
-	// Jumps counts jumps of wall clocks, and Suspends counts suspended machines. Lost and RolledBack count directories.
+	// Jumps counts jumps of wall clocks, and Suspends counts suspended machines. Lost and RolledBack count lost and
+	// outdated directories.
 	Jumps, Suspends, Lost, RolledBack int
-	// Rejected counts machines whose address refused connections while they were up. Refused counts refused
-	// connections that a node took as a sign of another node's end. Dropped and Delayed count frames.
+	// Rejected counts running machines whose address refused connections. Refused counts refused connections that a
+	// node regarded as a sign of another node's end. Dropped and Delayed count frames.
 	Rejected, Refused, Dropped, Delayed int
 	// Breaks counts connections that broke within a frame, Flips counts single bit errors, and Stalls counts delayed
 	// connections.
@@ -64,8 +65,8 @@ func (f *Faults) Sum() int {
 }
 
 // Frugal reduces the resources of the process until undo is called. An environment runs one goroutine at a time, so a
-// second processor would only add the cost of waking it at each switch. Garbage collection is less frequent because a
-// run produces little garbage.
+// second processor would only add a wake-up cost at each switch. Garbage collection is less frequent because a run
+// produces little garbage.
 func Frugal() (undo func()) {
 	processors, percent := runtime.GOMAXPROCS(1), debug.SetGCPercent(400)
 	return func() {

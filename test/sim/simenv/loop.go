@@ -11,8 +11,8 @@ import (
 )
 
 // Loop runs the steps of a raftgroup.Host. It replaces raftgroup.Runner, which uses goroutines. It collects work in an
-// inbox, runs the log writer and the applier after a simulated disk latency, and sends frames over the simulated
-// network.
+// inbox and sends frames over the simulated network. It runs the log writer and the applier after a simulated disk
+// latency.
 type Loop struct {
 	*Machine
 	Host   *raftgroup.Host
@@ -20,8 +20,7 @@ type Loop struct {
 	Apply  *raftgroup.Applier
 	Snaps  raftgroup.SnapshotStore
 	Inbox  raftgroup.Inbox
-	// Discards counts snapshots that arrived and were not needed. Unwanted counts snapshots that did not need to be
-	// sent.
+	// Discards counts unnecessary snapshots that arrived. Unwanted counts snapshots that did not need to be sent.
 	Discards, Unwanted int
 	Hooks              Hooks
 	// Midway is set while the loop applies entries or installs a snapshot.
@@ -218,8 +217,8 @@ func (l *Loop) ship(s raftgroup.Send) {
 	w.After(4*time.Second, func() { done(errLost) }) // report the loss later if the receiver has died
 }
 
-// receive receives a snapshot. It asks the loop whether the snapshot is wanted, transfers the data, which takes a
-// while, and then notifies the loop.
+// receive receives a snapshot. It asks the loop whether the snapshot is wanted, transfers the data, and then notifies
+// the loop.
 func (l *Loop) receive(from raftgroup.NodeID, stream io.Reader, done func(error)) {
 	if l.Hooks.Lets != nil && !l.Hooks.Lets(from) {
 		done(errLost)
@@ -250,8 +249,8 @@ func (l *Loop) takeData(f raftgroup.Received, stream io.Reader, done func(error)
 	data, err := l.Snaps.Receive(f.Messages[0].Group, stream)
 	switch {
 	case errors.Is(err, errLost), err != nil && l.Hooks.Lenient:
-		// The process of the sender has ended, or a replica that is being removed has replaced the received data. The
-		// sender repeats the snapshot.
+		// The process of the sender has ended, or the received data was replaced by a replica that is being removed.
+		// The sender repeats the snapshot.
 		w.Note("node %d: %v", l.ID, err)
 		l.Call(func(h *raftgroup.Host) { h.Abandon(&f) })
 		done(err)
@@ -266,7 +265,7 @@ func (l *Loop) takeData(f raftgroup.Received, stream io.Reader, done func(error)
 }
 
 // scheduleWrite makes the log writer process its queue. The data is written at the start or at the end of the disk
-// latency, so a crash within that time may find either state.
+// latency, so a crash during that time may find either state.
 func (l *Loop) scheduleWrite() {
 	if l.writing || len(l.appends) == 0 {
 		return
@@ -343,7 +342,7 @@ func (l *Loop) midway() (over func()) {
 // errDiskFull is the error from a full disk, which ends the process.
 var errDiskFull = errors.New("no space left on device")
 
-// Guard runs a step. A full disk ends the process; any other error or panic is a failure of the product.
+// Guard runs a step. A full disk ends the process. Any other error or panic is a failure of the product.
 func (l *Loop) Guard(step func() error) (ok bool) {
 	w := l.Environment
 	defer func() {

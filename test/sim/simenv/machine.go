@@ -29,7 +29,7 @@ type Machine struct {
 	tasks []*Task
 	// rate is the rate of the clocks. base is the initial value of the monotonic clock and the boot clock. skew is the
 	// offset of the wall clock. suspended is the total time of suspension. The boot clock advances during a
-	// suspension, and the monotonic clock does not.
+	// suspension, but the monotonic clock does not.
 	rate                  float64
 	base, skew, suspended time.Duration
 	// asleep is the end of the current suspension. suspended already includes the whole current suspension.
@@ -77,8 +77,8 @@ func (m *Machine) shown(d time.Duration) time.Duration { return time.Duration(fl
 // monotone returns the clock that stops while the machine is suspended.
 func (m *Machine) monotone() time.Duration { return m.base + m.elapsed() - m.suspended }
 
-// AfterClock calls do as soon as the monotonic clock has advanced by d and the process is not paused. AfterClock does
-// not call do if the process has ended.
+// AfterClock calls do as soon as the monotonic clock has advanced by d and the process is not paused. If the process
+// has ended, AfterClock does not call do.
 func (m *Machine) AfterClock(d time.Duration, do func()) {
 	at := m.monotone() + d
 	var look func()
@@ -127,8 +127,8 @@ func (m *Machine) AfterLife(d time.Duration, do func()) {
 	})
 }
 
-// AfterPause runs a function immediately, or after the current pause if the process is paused. AfterPause does not run
-// the function if the process has ended.
+// AfterPause runs a function immediately, or after the current pause if the process is paused. If the process has
+// ended, AfterPause does not run the function.
 func (m *Machine) AfterPause(do func()) {
 	if m.Paused > m.Environment.Now {
 		life := m.Life
@@ -192,7 +192,7 @@ func (m *Machine) Crash(end func()) {
 	m.FS = next
 }
 
-// CrashAs ends the process through end and leaves the disk in the state that Left has returned.
+// CrashAs ends the process through end and replaces the disk with a state that Left has returned.
 func (m *Machine) CrashAs(left *vfs.MemFS, end func()) {
 	m.Environment.Faults.Crashes++
 	m.Environment.Note("node %d has crashed halfway", m.ID)
@@ -200,7 +200,7 @@ func (m *Machine) CrashAs(left *vfs.MemFS, end func()) {
 	m.FS = left
 }
 
-// Left returns the state of the disk after a crash at this time, for CrashAs. percent is the percentage of the
+// Left returns, for CrashAs, the state of the disk after a crash at this time. percent is the percentage of the
 // unsynced data that survives.
 func (m *Machine) Left(percent int) *vfs.MemFS {
 	if m.Environment.Wait != nil {
@@ -214,7 +214,7 @@ func (m *Machine) left(percent int) *vfs.MemFS {
 		RNG: rand.New(rand.NewPCG(m.Environment.seed, uint64(m.Environment.Now)))})
 }
 
-// Keep returns the state of the disk after a crash at this time, for Restore.
+// Keep returns, for Restore, the state of the disk after a crash at this time.
 func (m *Machine) Keep() *vfs.MemFS { return m.left(0) }
 
 // End ends the process. The tasks of the process end first, because they may have open iterators.

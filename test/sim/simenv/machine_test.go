@@ -25,8 +25,8 @@ func TestTimersAfterWaking(t *testing.T) {
 }
 
 // TestMonotoneClockNeverGoesBack checks that the monotonic clock of a machine stops during a suspension and continues
-// from its last value, regardless of overlapping suspensions and of the event that ends them. If the clock went back,
-// timers of the product would fire late.
+// from its last value. Suspensions may overlap, and any event may end them. If the clock went back, timers of the
+// product would fire late.
 func TestMonotoneClockNeverGoesBack(t *testing.T) {
 	for seed := range uint64(200) {
 		w := New(seed, 1)

@@ -29,7 +29,7 @@ type Network struct {
 	distance [][]time.Duration
 }
 
-// SetDistance adds a latency to the frames between two machines, in both directions, as between two regions.
+// SetDistance adds a latency to the frames between two machines, in both directions.
 func (n *Network) SetDistance(a, b int, d time.Duration) { n.distance[a][b], n.distance[b][a] = d, d }
 
 func (n *Network) init(w *Environment, machines int) {
@@ -44,8 +44,8 @@ func (n *Network) init(w *Environment, machines int) {
 	}
 }
 
-// Delay draws the latency of a frame: mostly under a millisecond, sometimes long. A machine's messages to itself have
-// no latency.
+// Delay draws the latency of a frame. The latency is usually under a millisecond and sometimes long. A machine's
+// messages to itself have no latency.
 func (n *Network) Delay(from, to int) time.Duration {
 	w := n.w
 	if from == to {
@@ -68,7 +68,8 @@ func (n *Network) Blocked(from, to int) bool { return n.blocked[from][to] }
 // Parted reports whether two machines have no connection.
 func (n *Network) Parted(a, b int) bool { return n.blocked[a][b] || n.blocked[b][a] }
 
-// Send sends a Raft frame to a machine, unless it is lost. A nil frame is the shutdown message of a process.
+// Send sends a Raft frame to a machine. The network may lose the frame. A nil frame is the shutdown message of a
+// process.
 func (n *Network) Send(from, to int, frame []byte, deliver func(frame []byte)) {
 	w := n.w
 	if n.blocked[from][to] {
@@ -81,7 +82,8 @@ func (n *Network) Send(from, to int, frame []byte, deliver func(frame []byte)) {
 	n.wires[from][to].post(frame, deliver)
 }
 
-// raftWire is the connection from a process to the current and all later processes of another machine.
+// raftWire is the connection from a process to another machine. It remains in use when the other machine's process
+// restarts.
 type raftWire struct {
 	Wire
 	lives [2]int
@@ -118,7 +120,7 @@ func (n *Network) Stream(from, to int, end func(whole bool)) {
 	})
 }
 
-// Cut separates a machine from all other machines, from some of them, or in one direction only.
+// Cut separates a machine from all other machines, from some other machines, or in one direction only.
 func (n *Network) Cut(machine int) {
 	w := n.w
 	shape := w.Rand.IntN(4)
@@ -153,7 +155,7 @@ func (n *Network) CutPair(a, b int) {
 func (n *Network) Separate(a, b int) { n.blocked[a][b], n.blocked[b][a] = true, true }
 
 // Deafen drops the messages from one machine to another until undo is called. undo has no effect if faults have
-// changed the connection since.
+// changed the connection since then.
 func (n *Network) Deafen(machine, to int) (undo func()) {
 	n.blocked[to][machine] = true
 	return func() {
@@ -170,7 +172,7 @@ func (n *Network) Join(machine int) {
 	}
 }
 
-// Reject makes the address of a running machine refuse connections for a while, as a firewall does. Sometimes Reject
+// Reject makes the address of a running machine refuse connections for some time, as a firewall does. Sometimes Reject
 // also drops the machine's own messages.
 func (n *Network) Reject(m *Machine, hear func(by *Machine)) {
 	w := n.w
@@ -198,7 +200,7 @@ func (n *Network) Reject(m *Machine, hear func(by *Machine)) {
 	}
 }
 
-// Refuse lets some machines notice that a process has ended, because its machine refuses their connections.
+// Refuse notifies some machines that a process has ended, because its machine refuses connections.
 func (n *Network) Refuse(gone *Machine, hear func(m *Machine)) {
 	w, life := n.w, gone.Life
 	for _, m := range w.Machines {

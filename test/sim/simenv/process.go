@@ -27,7 +27,7 @@ func (p Process) Now() time.Time { return origin.Add(p.monotone()) }
 // Boot implements sched.Driver. Boot returns Machine.Now.
 func (p Process) Boot() time.Duration { return time.Duration(p.Machine.Now()) }
 
-// Go starts a task as soon as the running task waits.
+// Go starts a task, which runs as soon as the running task waits.
 func (p Process) Go(f func()) { p.AfterFunc(0, f) }
 
 // AfterFunc runs f as a task of this process run.
@@ -37,7 +37,7 @@ func (p Process) AfterFunc(d time.Duration, f func()) sched.Timer {
 	return t
 }
 
-// Wait waits as part of the running task.
+// Wait blocks the running task.
 func (p Process) Wait(ctx context.Context, ready func() bool, most time.Duration) error {
 	t := p.Environment.current
 	if t == nil || t.Machine != p.Machine {
@@ -66,7 +66,7 @@ func (p Process) Wait(ctx context.Context, ready func() bool, most time.Duration
 type timer struct {
 	process Process
 	f       func()
-	// set counts the calls that set the timer, so that earlier calls have no effect. armed is set while the timer is
+	// set counts the calls that set the timer, so earlier calls have no effect. armed is set while the timer is
 	// running.
 	set   int
 	armed bool

@@ -18,8 +18,8 @@ type shipment struct {
 	way  *transport.Shipment
 	// gone reports whether the sender has abandoned the snapshot or has ended.
 	gone func() bool
-	// frames holds the unread frames of the connection. If broken is set, the connection breaks after them. ready
-	// holds decoded bytes of the snapshot. at is the number of bytes read.
+	// frames holds the unread frames of the connection. If broken is set, the connection breaks after these frames.
+	// ready holds decoded bytes of the snapshot. at is the number of bytes read.
 	frames []byte
 	ready  []byte
 	at     int64
@@ -77,7 +77,7 @@ func (s *shipment) take() {
 	}
 }
 
-// arrived checks that the received bytes are the sent bytes.
+// arrived checks that the received bytes equal the sent bytes.
 func (s *shipment) arrived(b []byte) {
 	want := make([]byte, len(b))
 	if _, err := s.data.ReadAt(want, s.at); err != nil && !errors.Is(err, io.EOF) || !bytes.Equal(b, want) {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestSnapshotOverBrokenConnections checks that a snapshot arrives unchanged although its connections break and flip
-// bits, and that each connection resumes where the previous connection ended.
+// bits. Each connection must resume where the previous connection ended.
 func TestSnapshotOverBrokenConnections(t *testing.T) {
 	w := New(1, 2)
 	w.Net.Rough = Rough{Breaks: 5, Flips: 5}
@@ -27,8 +27,8 @@ func TestSnapshotOverBrokenConnections(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfASenderThatIsGone checks that the reader gets an error when the sender is gone, instead of treating
-// the interruption as the end of the snapshot.
+// TestSnapshotOfASenderThatIsGone checks that the reader gets an error when the sender is gone. The reader must not
+// treat the interruption as the end of the snapshot.
 func TestSnapshotOfASenderThatIsGone(t *testing.T) {
 	w := New(1, 2)
 	gone := false

@@ -22,7 +22,7 @@ type Task struct {
 	// run passes control to the task, and back returns control.
 	run, back chan struct{}
 	// ready is evaluated after every event. ready is nil if the task waits only for a time. parked counts waits, so
-	// that the timer of an earlier wait has no effect.
+	// the timer of an earlier wait has no effect.
 	ready  func() bool
 	parked int
 	// late is set when the wait has timed out, dead is set when the process has ended, and over is set when the task
@@ -71,7 +71,7 @@ func (w *Environment) resume(t *Task) {
 func (t *Task) Dead() bool { return t.dead }
 
 // Wait waits until ready returns true, or until most has passed if most is not 0. Wait returns sched.ErrEnded if the
-// process has ended, or context.DeadlineExceeded.
+// process has ended, and context.DeadlineExceeded after a timeout.
 func (t *Task) Wait(ready func() bool, most time.Duration) error {
 	m := t.Machine
 	return t.wait(ready, most, func(d time.Duration, do func()) { m.Environment.After(d, func() { m.AfterPause(do) }) })
@@ -117,7 +117,7 @@ func (t *Task) wait(ready func() bool, most time.Duration, after func(d time.Dur
 	return nil
 }
 
-// Sleep waits for a while. Sleep returns false if the process has ended.
+// Sleep waits for the given time. Sleep returns false if the process has ended.
 func (t *Task) Sleep(d time.Duration) bool { return !errors.Is(t.Wait(nil, max(d, 1)), sched.ErrEnded) }
 
 func (w *Environment) unpark(t *Task) {
@@ -142,7 +142,7 @@ func (w *Environment) poll() {
 	w.touched = 0
 }
 
-// Touch reports an event on a machine, for which its tasks may wait.
+// Touch reports an event on a machine to the tasks that wait for it.
 func (m *Machine) Touch() { m.Environment.touched |= m.bit() }
 
 func (m *Machine) bit() uint64 { return 1 << m.ID }

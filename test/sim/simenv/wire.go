@@ -13,15 +13,15 @@ import (
 	"github.com/ilion-db/ilion/internal/replica/transport"
 )
 
-// Wire is one direction of a connection between two machines. It transports bytes; the product's framing converts
-// between bytes and frames. Frames arrive in order. A connection that ends loses everything in flight; later frames
+// Wire is one direction of a connection between two machines. It transports bytes, and the product's framing converts
+// between bytes and frames. Frames arrive in order. A connection that ends loses all data in flight. Later frames
 // belong to the next connection.
 type Wire struct {
 	n        *Network
 	from, to int
 	rough    *Rough
-	// Ended, if not nil, is called when a connection ends. silent is set if the network drops everything, so that
-	// neither side is notified.
+	// Ended, if not nil, is called when a connection ends. silent is set if the network drops all packets, so neither
+	// side is notified.
 	Ended func(silent bool)
 	// number counts connections. last is the arrival time of the last bytes.
 	number int
@@ -31,14 +31,14 @@ type Wire struct {
 	sent    [][]byte
 }
 
-// Wire returns a Wire. Its faults are determined by rough at the time of each send.
+// Wire returns a Wire. The value of rough at the time of each send determines its faults.
 func (n *Network) Wire(from, to int, rough *Rough) *Wire {
 	return &Wire{n: n, from: from, to: to, rough: rough}
 }
 
 // Rough holds the frequencies of connection faults. A value n means that one in n frames has the fault. The value 0
 // disables the fault. A break closes the connection in the middle of a frame. A flip changes one bit of a frame. A
-// stall delays a frame and all later frames for a long time, like repeated packet loss.
+// stall delays a frame and all later frames for a long time, as repeated packet loss does.
 type Rough struct{ Breaks, Flips, Stalls int }
 
 // Usual holds the faults that every seed injects into the connections for Raft and for snapshots. Requests holds the
@@ -55,7 +55,7 @@ const frameBytes = 64 << 20
 // stallLeast and stallMost bound the duration of a stall.
 const stallLeast, stallMost = 300 * time.Millisecond, 3 * time.Second
 
-// dice returns the random source for connection faults. A separate source ensures that these faults do not change the
+// dice returns the random source for connection faults. Because the source is separate, these faults do not change the
 // other random draws of a run.
 func (n *Network) dice() *rand.Rand {
 	if n.rand == nil {
@@ -64,7 +64,7 @@ func (n *Network) dice() *rand.Rand {
 	return n.rand
 }
 
-// harm returns a frame after the faults of its transport, and reports whether the connection breaks after it.
+// harm applies the faults of the transport to a frame, and reports whether the connection breaks after the frame.
 func (n *Network) harm(frame []byte, rough Rough) (b []byte, broken bool) {
 	w := n.w
 	switch {
@@ -110,7 +110,7 @@ func (c *Wire) Send(frame []byte, deliver func(transport.Frame)) {
 	})
 }
 
-// read reads whole frames from the received bytes. Receiving a frame that was not sent is a failure of the framing.
+// read reads whole frames from the received bytes. A received frame that was not sent is a failure of the framing.
 func (c *Wire) read(deliver func(transport.Frame)) {
 	w := c.n.w
 	for number := c.number; number == c.number; {

@@ -34,13 +34,13 @@ type Order struct {
 	Descending bool
 }
 
-// Input is a source of values: the container, a part of another input, or a subquery.
+// Input is a source of values. It is the container, a part of another input, or a subquery.
 type Input struct {
 	span
 	Alias string // empty if the query does not specify an alias
 	// Each iterates over the elements of the arrays in Of: alias IN of.
 	Each bool
-	Of   Expr // a Name, Member, Index or Subquery
+	Of   Expr // a Name, Member, Index, or Subquery
 }
 
 // Expr is an expression.
@@ -49,14 +49,14 @@ type Expr interface {
 	appendTo(dst []byte) []byte
 }
 
-// The kinds of expressions.
+// These are the kinds of expressions.
 type (
 	// Literal is a constant. Undefined is also a constant.
 	Literal struct {
 		span
 		Value document.Value
 	}
-	// Placeholder is a query parameter: @name.
+	// Placeholder is a query parameter such as @name.
 	Placeholder struct {
 		span
 		Name string // name, including the @
@@ -66,18 +66,18 @@ type (
 		span
 		Name string
 	}
-	// Member is a property: of.name or of["name"].
+	// Member is a property such as of.name or of["name"].
 	Member struct {
 		span
 		Of   Expr
 		Name string
 	}
-	// Index is an element or property with a computed index or name: of[at].
+	// Index is an element or property with a computed index or name, such as of[at].
 	Index struct {
 		span
 		Of, At Expr
 	}
-	// Unary is -x, +x, ~x or NOT x.
+	// Unary is -x, +x, ~x, or NOT x.
 	Unary struct {
 		span
 		Op string
@@ -147,7 +147,7 @@ type ObjectMember struct {
 // SubqueryKind is the use of a subquery.
 type SubqueryKind uint8
 
-// The kinds of subqueries: a single value, and the words before the parenthesis.
+// These are the kinds of subqueries. A subquery is a single value, or is used with the word before its parenthesis.
 const (
 	Scalar SubqueryKind = iota
 	Exists
@@ -157,8 +157,8 @@ const (
 	Last
 )
 
-// subqueryWords are the words before a subquery. Except for EXISTS and ARRAY, they are also names if no parenthesis
-// follows.
+// subqueryWords contains the words before a subquery. Except for EXISTS and ARRAY, they are also names if no
+// parenthesis follows.
 var subqueryWords = map[string]SubqueryKind{"EXISTS": Exists, "ARRAY": Array, "ALL": All, "FIRST": First, "LAST": Last}
 
 // String returns the word before the parenthesis.
@@ -177,7 +177,7 @@ func aliasOf(e Expr) string {
 	return ""
 }
 
-// names returns the member names of the select list. Expressions without a name are named $1, $2 and so on.
+// names returns the member names of the select list. Expressions without a name receive the names $1, $2, and so on.
 func (s *Select) names() []string {
 	out, unnamed := make([]string, len(s.Items)), 0
 	for i := range s.Items {

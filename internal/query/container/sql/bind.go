@@ -11,7 +11,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/meter"
 )
 
-// binder converts expressions to nodes. It resolves names, substitutes parameters and folds constants.
+// binder converts expressions to nodes. It resolves names, substitutes parameters, and folds constants.
 type binder struct {
 	text       string
 	parameters map[string]document.Value
@@ -28,7 +28,7 @@ type binder struct {
 	meter *meter.Meter
 }
 
-// scope holds the inputs of a query. Its parent is the scope of the enclosing query.
+// scope contains the inputs of a query. Its parent is the scope of the enclosing query.
 type scope struct {
 	outer *scope
 	slots map[string]int
@@ -40,7 +40,7 @@ type scope struct {
 	items bool
 }
 
-// grouping holds the groups and aggregates of a query.
+// grouping contains the groups and aggregates of a query.
 type grouping struct {
 	slots      map[string]int // The key is the text of the GROUP BY expression.
 	aggregates []boundAggregate
@@ -61,8 +61,8 @@ func (b *binder) fail(at span, code, format string, args ...any) error {
 	return failure(b.text, at, code, format, args...)
 }
 
-// Limits of constant folding. Constants are evaluated when a query is bound, with up to constantBytes of memory and
-// constantSteps of work for the whole query. Constants beyond these limits are evaluated on demand.
+// These are limits of constant folding. Constants are evaluated when a query is bound, with up to constantBytes of
+// memory and constantSteps of work for the whole query. Constants beyond these limits are evaluated on demand.
 const (
 	constantBytes = 4 << 20
 	constantSteps = 1 << 20

@@ -13,7 +13,7 @@ import (
 type boundQuery struct {
 	inputs []boundInput
 	where  node // may be nil
-	// groups holds the GROUP BY expressions, and groupSlots the slots for their values.
+	// groups contains the GROUP BY expressions. groupSlots contains the slots for their values.
 	groups     []node
 	groupSlots []int
 	aggregates []boundAggregate
@@ -279,7 +279,7 @@ func (b *binder) orders(s *Select, q *boundQuery) error {
 	return nil
 }
 
-// limits evaluates TOP, OFFSET and LIMIT.
+// limits evaluates TOP, OFFSET, and LIMIT.
 func (b *binder) limits(s *Select, q *boundQuery) error {
 	for _, l := range []struct {
 		e    Expr

@@ -24,8 +24,8 @@ func endless(t testing.TB, stop func(i int) bool) Source {
 	}
 }
 
-// TestMemoryIsBounded checks (QS4): sorts, groups, and DISTINCT fail at the memory limit with an error that suggests a
-// remedy. A sort keeps only one page of results in memory if the query needs only one page.
+// TestMemoryIsBounded checks QS4. Sorts, groups, and DISTINCT must fail at the memory limit with an error that
+// suggests a solution. A sort keeps only one page of results in memory if the query needs only one page.
 func TestMemoryIsBounded(t *testing.T) {
 	never := func(int) bool { return false }
 	for _, text := range []string{"SELECT * FROM c ORDER BY c.id", "SELECT c.id FROM c GROUP BY c.id",

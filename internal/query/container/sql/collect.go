@@ -11,14 +11,14 @@ import (
 
 // Bounds limits the state of a run.
 type Bounds struct {
-	// Memory is the estimated size in bytes of sorted rows, groups and distinct values.
+	// Memory is the estimated size in bytes of sorted rows, groups, and distinct values.
 	Memory int
 }
 
 // DefaultBounds replaces a zero Bounds.
 var DefaultBounds = Bounds{Memory: 64 << 20}
 
-// position is a position in the result order: the sort values and a tie breaker.
+// position is a position in the result order. It consists of the sort values and a tie breaker.
 type position struct {
 	keys  []document.Value
 	place string // place of the item, or the key of the group

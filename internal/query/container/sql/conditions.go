@@ -13,8 +13,9 @@ import (
 // Filter is a necessary condition that an index can evaluate. An item that does not satisfy the filter contributes no
 // results. An item that satisfies the filter does not necessarily contribute a result.
 type Filter struct {
-	// Op is AND or OR of Of, or a condition on the property at Path: =, <, <=, >, >=, IN, STARTSWITH or IS_DEFINED. If
-	// the path leads through arrays, at least one of the elements must satisfy the condition.
+	// Op is AND or OR of Of, or a condition on the property at Path. The conditions are =, <, <=, >, >=, IN,
+	// STARTSWITH, and IS_DEFINED. If the path leads through arrays, at least one of the elements must satisfy the
+	// condition.
 	Op   string
 	Of   []*Filter
 	Path []document.Step
@@ -140,7 +141,7 @@ func (a *analysis) steps(e Expr) ([]document.Step, bool) {
 	return nil, false
 }
 
-// property is like steps, but rejects a reference to the item itself.
+// property works like steps, but rejects a reference to the item itself.
 func (a *analysis) property(e Expr) ([]document.Step, bool) {
 	steps, ok := a.steps(e)
 	return steps, ok && len(steps) > 0

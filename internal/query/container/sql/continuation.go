@@ -34,7 +34,8 @@ func (c *Continuation) After() []document.Value {
 	return c.keys
 }
 
-// boxed represents a value that may be Undefined, which JSON does not support: an array with zero or one element.
+// boxed represents a value that may be Undefined, which JSON does not support. The result is an array with zero
+// elements or one element.
 func boxed(v document.Value) document.Value {
 	if !v.IsDefined() {
 		return document.ArrayValue(nil)
@@ -72,7 +73,7 @@ func positionOf(v document.Value) (position, bool) {
 	return position{unbox(v.Get("k")), string(place), int(row)}, ok && err == nil && row >= 0
 }
 
-// String returns the continuation in the form that ParseContinuation parses. It consists of letters, digits, - and _.
+// String returns the continuation in the form that ParseContinuation parses. It consists of letters, digits, -, and _.
 func (c *Continuation) String() string {
 	members := append(c.fields(),
 		document.Member{Name: "q", Value: document.StringValue(c.query)},

@@ -64,7 +64,7 @@ func TestDocumentation(t *testing.T) {
 	}
 }
 
-// serviceFunctions are the functions in the documentation of Cosmos DB for NoSQL.
+// serviceFunctions contains the functions in the documentation of Cosmos DB for NoSQL.
 const serviceFunctions = `
 ABS ACOS AGO ARRAY_AVG ARRAY_CONCAT ARRAY_CONTAINS ARRAY_CONTAINS_ALL ARRAY_CONTAINS_ANY ARRAY_LENGTH ARRAY_MAX
 ARRAY_MEDIAN ARRAY_MIN ARRAY_SLICE ARRAY_SUM ASIN ATAN ATN2 AVG CEILING CHOOSE CONCAT CONTAINS CONTAINS_ALL_CI
@@ -81,7 +81,7 @@ ST_ISVALIDDETAILED ST_WITHIN STARTSWITH STRINGEQUALS STRINGJOIN STRINGSPLIT STRI
 STRINGTONUMBER STRINGTOOBJECT SUBSTRING SUBSTRINGAFTER SUBSTRINGBEFORE SUM TAN TICKSTODATETIME TIMESTAMPTODATETIME
 TOSTRING TRIM TRUNC UPPER VECTORDISTANCE YEAR`
 
-// notSupported are the functions of Cosmos DB that Ilion lacks. docs/compatibility-cosmos.md lists their groups.
+// notSupported contains the functions of Cosmos DB that Ilion lacks.
 var notSupported = []string{
 	"FULLTEXTCONTAINS", "FULLTEXTCONTAINSALL", "FULLTEXTCONTAINSANY", "FULLTEXTSCORE", "RRF",
 }

@@ -15,7 +15,7 @@ type Error struct {
 	Message    string
 }
 
-// Codes of errors.
+// These are codes of errors.
 const (
 	codeSyntax     = "SC1001"
 	codeString     = "SC1010"
@@ -34,7 +34,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (characters %d to %d)", e.Message, e.Start, e.End)
 }
 
-// JSON returns the error in the form that clients expect: {"errors":[{"severity":"Error","location":..}]}.
+// JSON returns the error in the form that clients expect, which is {"errors":[{"severity":"Error","location":..}]}.
 func (e *Error) JSON() string {
 	type location struct {
 		Start int `json:"start"`
@@ -52,7 +52,7 @@ func (e *Error) JSON() string {
 	return string(b)
 }
 
-// LimitError reports that a query exceeds a limit. Its message suggests a remedy.
+// LimitError reports that a query exceeds a limit. Its message suggests a solution.
 type LimitError struct{ Message string }
 
 func (e *LimitError) Error() string { return e.Message }

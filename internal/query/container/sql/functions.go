@@ -59,7 +59,7 @@ func (e *env) longText() document.Value {
 // itemRID is the length of the resource ID of an item, in bytes.
 const itemRID = 16
 
-// typeFunctions are the functions that check types and the functions that apply to whole items.
+// typeFunctions contains the functions that check types and the functions that apply to whole items.
 var typeFunctions = map[string]builtin{
 	"IS_DEFINED": is(func(v document.Value) bool { return v.IsDefined() }),
 	"IS_NULL":    isKind(document.Null),

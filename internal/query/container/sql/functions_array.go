@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// arrayFunctions are the array functions. The functions return Undefined if an argument that must be an array is not
-// an array.
+// arrayFunctions contains the array functions. The functions return Undefined if an argument that must be an array is
+// not an array.
 var arrayFunctions = map[string]builtin{
 	"ARRAY_CONCAT": {f: func(e *env, a []document.Value) document.Value {
 		if !all(a, document.Array) {
@@ -220,7 +220,8 @@ func (s valueSet) has(v document.Value) bool {
 // setKey returns a text that is equal for two values if and only if the values are equal.
 func setKey(v document.Value) string { return string(appendKey(nil, v)) }
 
-// appendKey appends the setKey: the canonical text with sorted object members. Undefined also has a key.
+// appendKey appends the setKey of a value. The key is the canonical text with sorted object members. Undefined also
+// has a key.
 func appendKey(b []byte, v document.Value) []byte {
 	switch v.Kind() {
 	case document.Undefined:

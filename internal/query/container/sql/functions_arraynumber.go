@@ -8,7 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// arrayNumberFunctions compute one value from the elements of an array. They ignore undefined elements.
+// arrayNumberFunctions contains functions that compute one value from the elements of an array. They ignore undefined
+// elements.
 var arrayNumberFunctions = map[string]builtin{
 	"ARRAY_SUM": aggregateArray(aggregateSum),
 	"ARRAY_AVG": aggregateArray(aggregateAvg),
@@ -42,7 +43,7 @@ var arrayNumberFunctions = map[string]builtin{
 		if len(numbers)%2 == 1 {
 			return document.NumberValue(numbers[middle])
 		}
-		// Half of each number, because the sum of two large numbers can be infinite.
+		// The numbers are halved before they are added, because the sum of two large numbers can be infinite.
 		return document.NumberValue(numbers[middle-1]/2 + numbers[middle]/2)
 	}, min: 1, max: 1},
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// convertFunctions convert between strings and other values. A malformed string yields Undefined.
+// convertFunctions contains functions that convert between strings and other values. A malformed string yields
+// Undefined.
 var convertFunctions = map[string]builtin{
 	"STRINGTOARRAY":   parseAs(document.Array),
 	"STRINGTOBOOLEAN": parseAs(document.Boolean),

@@ -10,8 +10,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// dateFunctions process times as UTC strings (2020-01-02T03:04:05.1234567Z), as ticks (100 ns since 1970) and as
-// timestamps (ms since 1970). The current time is the time of the run: all calls in one run return the same value.
+// dateFunctions contains functions that process times. A time is a UTC string such as 2020-01-02T03:04:05.1234567Z, a
+// number of ticks (100 ns since 1970), or a timestamp (ms since 1970). The current time is the time of the run. All
+// calls in one run therefore return the same value.
 var dateFunctions = map[string]builtin{
 	"GETCURRENTDATETIME":        now(func(t time.Time) document.Value { return formatTime(t) }),
 	"GETCURRENTDATETIMESTATIC":  now(func(t time.Time) document.Value { return formatTime(t) }),
@@ -133,7 +134,7 @@ func formatTime(t time.Time) document.Value {
 	return document.StringValue(fmt.Sprintf("%s.%07dZ", t.Format("2006-01-02T15:04:05"), t.Nanosecond()/100))
 }
 
-// layouts are the accepted time formats.
+// layouts contains the accepted time formats.
 var layouts = []string{"2006-01-02T15:04:05Z", "2006-01-02T15:04:05", "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04Z",
 	"2006-01-02T15:04", "2006-01-02", "2006-01"}
 
@@ -181,7 +182,8 @@ func unitOf(v document.Value) (unit, bool) {
 	return u, ok
 }
 
-// weekdayNames are the names of the weekday part, which only DateTimePart supports: 1 is Sunday, 7 is Saturday.
+// weekdayNames contains the names of the weekday part, which only DateTimePart supports. 1 is Sunday, and 7 is
+// Saturday.
 var weekdayNames = []string{"weekday", "dw", "w"}
 
 // datePart returns the named part of a time.
@@ -234,7 +236,7 @@ func (u unit) number(t time.Time) int64 {
 		return int64((t.Year()*12 + int(t.Month()) - 1) / u.months)
 	}
 	if u.length >= time.Second {
-		// Count from year 1, because the division must not round toward 1970.
+		// The count starts at year 1, because the division must not round toward 1970.
 		return (t.Unix() + epochSeconds) / int64(u.length/time.Second)
 	}
 	return t.Unix()*int64(time.Second/u.length) + int64(t.Nanosecond())/int64(u.length)

@@ -83,7 +83,7 @@ func dateTimeFormat(e *env, a []document.Value) document.Value {
 	return e.text(string(out))
 }
 
-// dateSpecifiers are the characters that a format string repeats to select a form of the value.
+// dateSpecifiers contains the characters that a format string repeats to select a form of the value.
 const dateSpecifiers = "dfFgHhKmMstyz"
 
 // appendDatePart appends the value of a specifier that the format string repeats n times. It returns false if the

@@ -9,8 +9,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// mathFunctions are the mathematical functions. The functions return Undefined for arguments that are not numbers and
-// for results that JSON cannot represent.
+// mathFunctions contains the mathematical functions. The functions return Undefined for arguments that are not numbers
+// and for results that JSON cannot represent.
 var mathFunctions = map[string]builtin{
 	"ABS":     number1(math.Abs),
 	"ACOS":    number1(math.Acos),
@@ -98,8 +98,8 @@ func number2(f func(x, y float64) float64) builtin {
 	})
 }
 
-// integerFunctions use 64-bit arithmetic with wraparound. The functions return Undefined for arguments that are not
-// integers.
+// integerFunctions contains functions that use 64-bit arithmetic with wraparound. The functions return Undefined for
+// arguments that are not integers.
 var integerFunctions = map[string]builtin{
 	"INTADD":           integer2(func(x, y int64) (int64, bool) { return x + y, true }),
 	"INTSUB":           integer2(func(x, y int64) (int64, bool) { return x - y, true }),

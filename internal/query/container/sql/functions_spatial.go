@@ -7,8 +7,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/geo"
 )
 
-// spatialFunctions are the functions of geometries in GeoJSON. They return Undefined if an argument is not a valid
-// geometry, except for ST_ISVALID and ST_ISVALIDDETAILED.
+// spatialFunctions contains the functions of geometries in GeoJSON. They return Undefined if an argument is not a
+// valid geometry. ST_ISVALID and ST_ISVALIDDETAILED are exceptions.
 var spatialFunctions = map[string]builtin{
 	"ST_AREA": {f: func(e *env, a []document.Value) document.Value {
 		g, _ := e.geometry(a[0])

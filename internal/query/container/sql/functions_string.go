@@ -12,7 +12,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/pattern"
 )
 
-// stringFunctions are the string functions. The functions return Undefined if a string argument is not a string.
+// stringFunctions contains the string functions. The functions return Undefined if a string argument is not a string.
 // Positions and lengths count UTF-16 units, as in JavaScript.
 var stringFunctions = map[string]builtin{
 	"CONCAT": {f: func(e *env, a []document.Value) document.Value {
@@ -34,8 +34,8 @@ var stringFunctions = map[string]builtin{
 		return e.text(b.String())
 	}, min: 2, max: -1},
 	"CONTAINS": search(strings.Contains),
-	// CONTAINS_ALL_CI(s, a, b) is CONTAINS(s, a, true) AND CONTAINS(s, b, true). ANY in a name stands for OR, and CS
-	// for false.
+	// CONTAINS_ALL_CI(s, a, b) is CONTAINS(s, a, true) AND CONTAINS(s, b, true). In a name, ANY stands for OR, and CS
+	// stands for false.
 	"CONTAINS_ALL_CI": containsEach(false, true),
 	"CONTAINS_ALL_CS": containsEach(false, false),
 	"CONTAINS_ANY_CI": containsEach(true, true),

@@ -14,8 +14,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// FuzzParse checks (QS1) and (QS2): no text causes a panic in the parser, the printer or an evaluation. The printed
-// form of a query must parse and print identically.
+// FuzzParse checks QS1 and QS2. No text may cause a panic in the parser, the printer, or an evaluation. The printed
+// form of a query must be a valid query with the same printed form.
 func FuzzParse(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.txt")
 	for _, file := range files {

@@ -48,10 +48,10 @@ func (udf) Call(_ context.Context, name string, args []document.Value) (document
 	return document.NumberValue(2 * args[0].Float()), nil
 }
 
-// TestGolden checks the results of queries. The commands are items, query, pages, print, keys, conditions (the analysis
-// of WHERE) and plan. Each line of an items command is an item. The following queries are evaluated over these items. A
-// query is a line, or the text between two lines that contain a single dot. Lines of the form "@name = value" before a
-// query set its parameters. The pages command runs queries with a small number of results per page.
+// TestGolden checks the results of queries. The commands are items, query, pages, print, keys, conditions (the
+// analysis of WHERE), and plan. Each line of an items command is an item. The following queries are evaluated over
+// these items. A query is a line, or the text between two lines that contain a single dot. Lines of the form "@name =
+// value" before a query set its parameters. The pages command runs queries with a small number of results per page.
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		if strings.Contains(path, "fuzz") {
@@ -75,8 +75,8 @@ func TestGolden(t *testing.T) {
 	})
 }
 
-// statements splits an input into queries: at single dots if the input contains any, and otherwise at line ends, except
-// after parameter lines.
+// statements splits an input into queries. If the input contains single dots, it is split there. Otherwise, it is
+// split at line ends, except after parameter lines.
 func statements(input string) []string {
 	if strings.Contains(input, "\n.\n") {
 		return strings.Split(input, "\n.\n")

@@ -10,8 +10,8 @@ import (
 
 // Key is a partition key for which the WHERE clause of a query allows results.
 type Key struct {
-	// Components holds the values of all partition key paths, or of the first paths. Undefined matches items without
-	// the property.
+	// Components contains the values of all partition key paths, or of the first paths. Undefined matches items
+	// without the property.
 	Components []document.Value
 	// ID is the ID of the item if HasID is set.
 	ID    string
@@ -90,7 +90,7 @@ type analysis struct {
 	root       string
 	parameters map[string]document.Value
 	schema     *Schema
-	// aliases maps each input name to the part of the item that it denotes.
+	// aliases maps each input name to the part of the item to which it refers.
 	aliases map[string][]document.Step
 	// binder evaluates constants.
 	binder *binder

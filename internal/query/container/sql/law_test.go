@@ -86,8 +86,8 @@ func mustCompile(t interface{ Fatal(...any) }, text string, params ...Parameter)
 	return q
 }
 
-// TestPartsMerge checks (QS3): the merged partial results of any number of collectors in any order equal the results of
-// one run over all items. The key of a group may be printed as either 1 or 1.0.
+// TestPartsMerge checks QS3. The merged partial results of any number of collectors in any order must equal the
+// results of one run over all items. The key of a group may be printed as either 1 or 1.0.
 func TestPartsMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := randomItems(t)
@@ -129,7 +129,8 @@ func same(a, b string) bool {
 	return document.Equal(document.View([]byte(a)), document.View([]byte(b)))
 }
 
-// TestPagesAreTheWhole checks (QS5): pages of any size, with pauses of the source, contain each result exactly once.
+// TestPagesAreTheWhole checks QS5. Pages of any size, with pauses of the source, must contain each result exactly
+// once.
 func TestPagesAreTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := randomItems(t)

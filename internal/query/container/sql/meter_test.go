@@ -156,7 +156,7 @@ func subJoins(n int) string {
 	return b.String()
 }
 
-// TestWorkEnds checks that an evaluation ends with its context, at its deadline and at its work limit, for every kind
+// TestWorkEnds checks that an evaluation ends with its context, at its deadline, and at its work limit, for every kind
 // of work.
 func TestWorkEnds(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())

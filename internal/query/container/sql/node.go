@@ -18,12 +18,12 @@ type node interface {
 // env is the evaluation environment of an expression. env is used by one goroutine.
 type env struct {
 	ctx context.Context
-	// slots holds the values of inputs, groups and aggregates. Each has a unique slot in the whole query.
+	// slots contains the values of inputs, groups, and aggregates. Each has a unique slot in the whole query.
 	slots []document.Value
 	// cursors iterate over the values in the slots. Several paths into the same input therefore scan the input's text
 	// only once.
 	cursors []document.Cursor
-	// stack holds the arguments of active calls.
+	// stack contains the arguments of active calls.
 	stack     []document.Value
 	vectors   [2][]float64   // buffers of VectorDistance
 	root      document.Value // the item
@@ -33,7 +33,8 @@ type env struct {
 	meter *meter.Meter
 	err   error // the first error from a function or limit; evaluation continues, but the results are discarded
 	ticks int
-	// ticksMax is the maximum number of rows that may be evaluated, or 0 for no limit. bounds limits subqueries.
+	// ticksMax is the maximum number of rows that may be evaluated. If it is 0, the number is not limited. bounds
+	// limits subqueries.
 	ticksMax int
 	bounds   Bounds
 }
@@ -69,7 +70,7 @@ type (
 	constNode struct{ value document.Value }
 	rootNode  struct{}
 	slotNode  struct{ slot int }
-	// pathNode is a property path of an input, the most common expression.
+	// pathNode is a property path of an input. It is the most common expression.
 	pathNode struct {
 		slot  int
 		names []string

@@ -34,7 +34,7 @@ func differs(x, y document.Value) document.Value {
 	return negate(equals(x, y))
 }
 
-// less evaluates x < y. If orEqual is set, it evaluates x <= y. less returns Undefined for arrays, objects and values
+// less evaluates x < y. If orEqual is set, it evaluates x <= y. less returns Undefined for arrays, objects, and values
 // of different types.
 func less(x, y document.Value, orEqual bool) document.Value {
 	if x.Kind() != y.Kind() || x.Kind() == document.Undefined || x.Kind() >= document.Array {

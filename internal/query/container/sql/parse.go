@@ -14,7 +14,7 @@ const TextMax = 512 << 10
 // and is still accepted by the parser.
 const depthMax = 256
 
-// Parse parses a query. Errors are of type *Error. A query may begin with FROM, like the condition of a patch. Such a
+// Parse parses a query. Errors are of type *Error. A query may begin with FROM, as in the condition of a patch. Such a
 // query selects all items.
 func Parse(text string) (*Select, error) {
 	if len(text) > TextMax {
@@ -201,7 +201,7 @@ func (p *parser) alias(strings bool) (string, error) {
 	return name, p.advance()
 }
 
-// count parses the number of TOP, OFFSET or LIMIT.
+// count parses the number of TOP, OFFSET, or LIMIT.
 func (p *parser) count() (Expr, error) {
 	if p.t.class != tokenNumber && p.t.class != tokenParameter {
 		return nil, p.unexpected()

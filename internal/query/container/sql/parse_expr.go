@@ -4,8 +4,8 @@ package sql
 
 import "github.com/ilion-db/ilion/internal/model/document"
 
-// levels holds the binary operators in ascending order of precedence. The precedence of AND and NOT is between OR and
-// the comparisons. Unary operators have the highest precedence.
+// levels contains the binary operators in ascending order of precedence. The precedence of AND and NOT is between OR
+// and the comparisons. Unary operators have the highest precedence.
 var levels = [][]string{
 	{"|"}, {"^"}, {"&"},
 	{"=", "!=", "<>", "<", "<=", ">", ">=", "IN", "BETWEEN", "LIKE", "NOT"},
@@ -124,7 +124,7 @@ func (p *parser) operator(level int) string {
 	return ""
 }
 
-// relation parses [NOT] IN, BETWEEN or LIKE after x.
+// relation parses [NOT] IN, BETWEEN, or LIKE after x.
 func (p *parser) relation(x Expr, level int) (Expr, error) {
 	no, err := p.word("NOT")
 	if err != nil {

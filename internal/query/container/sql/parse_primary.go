@@ -4,7 +4,7 @@ package sql
 
 import "github.com/ilion-db/ilion/internal/model/document"
 
-// constants are the words that denote values.
+// constants contains the words that represent values.
 var constants = map[string]document.Value{"NULL": document.NullValue, "TRUE": document.BooleanValue(true),
 	"FALSE": document.BooleanValue(false), "UNDEFINED": {}}
 

@@ -9,11 +9,11 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// partialMax is the maximum length of a partial result in bytes: the memory limit of Bounds as JSON.
+// partialMax is the maximum length of a partial result in bytes. It is the memory limit of Bounds in the form of JSON.
 const partialMax = 256 << 20
 
-// Limits of a Part: the memory and the rows after which it must be merged, the additional memory and rows that a
-// single item may take, and the memory of each subquery.
+// These are limits of a Part. They are the memory and the rows after which it must be merged, the additional memory
+// and rows that a single item may take, and the memory of each subquery.
 const (
 	partBytes    = 1 << 20
 	partBytesMax = 12 << 20

@@ -37,8 +37,8 @@ type planInfo struct {
 // orderFilter is a placeholder that clients replace with true or with a filter that resumes the query.
 const orderFilter = "({documentdb-formattableorderbyquery-filter})"
 
-// Plan returns the response of the query plan endpoint: the rewritten query for each range, and how the client must
-// process the results. If ranges is empty, the query reads all ranges.
+// Plan returns the response of the query plan endpoint. The response contains the rewritten query for each range, and
+// describes how the client must process the results. If ranges is empty, the query reads all ranges.
 func Plan(q *Query, ranges []PlanRange) []byte {
 	if len(ranges) == 0 {
 		ranges = []PlanRange{{"", "FF", true, false}}
@@ -157,7 +157,7 @@ func inputAlias(s *Select) string {
 	return aliasOf(s.From[0].Of)
 }
 
-// aggregateNames are the aggregate names of the protocol.
+// aggregateNames maps names of aggregates to the names of the protocol.
 var aggregateNames = map[string]string{"COUNT": "Count", "COUNTIF": "CountIf", "SUM": "Sum", "AVG": "Average",
 	"MIN": "Min",
 	"MAX": "Max", "MAKELIST": "MakeList", "MAKESET": "MakeSet"}

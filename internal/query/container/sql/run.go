@@ -26,7 +26,7 @@ type Query struct {
 	tree  *Select
 	bound *boundQuery
 	slots int
-	// parameters holds the parameter values by name.
+	// parameters contains the parameter values by name.
 	parameters map[string]document.Value
 	schema     *Schema
 	items      bool   // the query reads items
@@ -74,8 +74,8 @@ type Row struct {
 	// Item is the whole item. It must remain unchanged until the next row is requested. It may lack system properties
 	// if the query is Bare.
 	Item document.Value
-	// Partial, if not nil, replaces the item. It is the partial result of the items after the previous row, up to and
-	// including Place.
+	// Partial is a partial result that replaces the item, or nil. It is the partial result of the items after the
+	// previous row, up to and including Place.
 	Partial []byte
 	// Ordered reports whether all later items follow this item in the order of the results, which is defined by the
 	// sort values and then the place.
@@ -99,7 +99,7 @@ func (Pause) Is(target error) bool { return target == ErrPause }
 
 // Run configures the execution of a query.
 type Run struct {
-	// Page is the maximum number of results. The value 0 means all.
+	// Page is the maximum number of results. If Page is 0, all results are returned.
 	Page int
 	// After is the end of the previous page, or nil.
 	After     *Continuation
@@ -107,7 +107,7 @@ type Run struct {
 	Now       time.Time // current time of date functions
 	Bounds    Bounds
 	// Meter limits the evaluation. If it is nil, only the work is limited. PageBytes is the approximate maximum size
-	// of a page's results in bytes. The value 0 means no limit.
+	// of a page's results in bytes. If PageBytes is 0, the size is not limited.
 	Meter     *meter.Meter
 	PageBytes int
 }
@@ -138,7 +138,7 @@ type Collector struct {
 	at  string // place of the current or last item
 	// reached is the position of the source beyond that item.
 	reached string
-	// visit is created once, so visits of rows do not allocate.
+	// visit is created once, so that visits of rows do not allocate memory.
 	visit func() bool
 }
 
@@ -222,9 +222,9 @@ func (c *Collector) next(paused bool) *Continuation {
 	return &Continuation{query: c.q.id, position: at, skip: c.c.skip, left: c.c.left, streams: c.q.Streams()}
 }
 
-// Run evaluates the query over a source and passes each result to sink. A result is valid only until sink returns. It
-// returns the beginning of the next page, or nil after the last page. An error is an *Error, a *LimitError, or an error
-// from the source, the sink, a function, or the context.
+// Run evaluates the query over a source and passes each result to sink. A result is valid only until sink returns. Run
+// returns the beginning of the next page, or nil after the last page. An error is an *Error, a *LimitError, or an
+// error from the source, the sink, a function, or the context.
 func (q *Query) Run(ctx context.Context, source Source, run Run, sink func(document.Value) error) (*Continuation,
 	error) {
 	if err := ctx.Err(); err != nil {

@@ -11,8 +11,8 @@ import (
 // ComputedMax is the maximum number of computed properties of a container.
 const ComputedMax = 20
 
-// Schema holds the parts of a container's definition that change the results of queries: computed properties, and the
-// metrics of vectors. A nil *Schema is empty.
+// Schema contains the parts of a container's definition that change the results of queries. These parts are the
+// computed properties and the metrics of vectors. A nil *Schema is empty.
 //
 // A computed property is a property at the top level of each item whose value is the result of a query over the item.
 // Items do not store it. A query that names the property gets the computed value, even if items have a property with
@@ -24,7 +24,7 @@ type Schema struct {
 	text     []byte
 }
 
-// computedProperty is the definition of a computed property: SELECT VALUE expression FROM alias.
+// computedProperty is the definition of a computed property, which has the form SELECT VALUE expression FROM alias.
 type computedProperty struct {
 	alias string
 	expr  Expr
@@ -32,9 +32,9 @@ type computedProperty struct {
 }
 
 // AddComputed adds a computed property. It returns an error if the name exists or the query does not satisfy the rules
-// of Cosmos DB: it has the form SELECT VALUE expression FROM alias, and the expression is deterministic and uses only
-// one item. It can contain neither subqueries, aggregates, spatial functions, parameters, nor user-defined functions.
-// Errors are of type *Error.
+// of Cosmos DB. According to these rules, a query has the form SELECT VALUE expression FROM alias, and the expression
+// is deterministic and uses only one item. The expression cannot contain subqueries, aggregates, spatial functions,
+// parameters, or user-defined functions. Errors are of type *Error.
 func (s *Schema) AddComputed(name, query string) error {
 	tree, err := Parse(query)
 	if err != nil {

@@ -110,7 +110,7 @@ func (n *subqueryNode) eval(e *env) document.Value {
 				return false
 			}
 		}
-		// Release the memory that a row allocates, but keep the elements.
+		// The memory that a row allocates is released, except for the elements.
 		before := e.meter.Mark()
 		ok := out.add(v)
 		size := int(e.meter.Mark()-before) + v.Size()

@@ -13,7 +13,7 @@ import (
 // Metric is a measure of the similarity of two vectors.
 type Metric byte
 
-// The metrics. Larger values of Cosine and DotProduct, and smaller values of Euclidean, are more similar.
+// These are the metrics. Larger values of Cosine and DotProduct, and smaller values of Euclidean, are more similar.
 const (
 	Cosine Metric = iota
 	DotProduct
@@ -31,7 +31,7 @@ func ParseMetric(name string) (m Metric, ok bool) {
 	return Metric(max(i, 0)), i >= 0
 }
 
-// VectorTypes are the data types of vectors.
+// VectorTypes contains the data types of vectors.
 var VectorTypes = []string{"float32", "float16", "int8", "uint8"}
 
 // VectorDimensionsMax is the maximum number of dimensions of a vector.
@@ -40,8 +40,8 @@ const VectorDimensionsMax = 4096
 // vectorDistanceName is the name of the function VectorDistance(vector, vector [, exact [, options]]).
 const vectorDistanceName = "VECTORDISTANCE"
 
-// vectorOptions are the options of VectorDistance that have numeric values. They apply to approximate indexes. Ilion
-// computes exact results, so these options have no effect on the results.
+// vectorOptions contains the options of VectorDistance that have numeric values. They apply to approximate indexes.
+// Ilion computes exact results, so these options have no effect on the results.
 var vectorOptions = map[string][2]float64{
 	"searchListSizeMultiplier":      {1, 100},
 	"quantizedVectorListMultiplier": {1, 100},
@@ -82,7 +82,7 @@ func (b *binder) vectorDistance(x *Call, args []node) (function, error) {
 	}, nil
 }
 
-// metricOf returns the metric of a call, and checks its optional arguments.
+// metricOf returns the metric of a call and checks its optional arguments.
 func (b *binder) metricOf(x *Call) (m Metric, err error) {
 	for _, arg := range x.Args[:2] {
 		if path, ok := b.itemPath(arg); ok {

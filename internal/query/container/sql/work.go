@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// Number of bytes of a value per step of work. The work consists of scanning the text for a member, comparing the
-// value, or passing it to a function.
+// These are numbers of bytes of a value that are processed per step of work. The work consists of scanning the text
+// for a member, comparing the value, or passing it to a function.
 const (
 	pathBytes    = 256
 	compareBytes = 64
@@ -18,7 +18,7 @@ const (
 	structureBytes = 1
 )
 
-// slowCalls are the functions that process fewer bytes per step than callBytes, as measured by BenchmarkStep.
+// slowCalls contains the functions that process fewer bytes per step than callBytes, as measured by BenchmarkStep.
 var slowCalls = map[string]int{
 	"REPLACE": 1, "REVERSE": 1, "TOSTRING": 1, "STRINGTOARRAY": 4, "STRINGTOOBJECT": 4, "STRINGSPLIT": 4,
 	"STRINGJOIN": 2, "UPPER": 8, "LOWER": 8, "CONTAINS": 16, "STARTSWITH": 16, "ENDSWITH": 16, "STRINGEQUALS": 16,
@@ -57,7 +57,7 @@ const memberFactor = 12
 // callSteps is the work of calling a user-defined function, without the work of the function itself.
 const callSteps = 500
 
-// Memory in bytes of a computed value and of a member of a computed object.
+// These are the sizes in memory, in bytes, of a computed value and of a member of a computed object.
 const (
 	valueBytes  = 40
 	memberBytes = 56

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pipeline implements a connection with many requests in flight, for tools that write much data. A request
-// that the server rejects because of overload, or that times out, is retried a limited number of times with increasing
-// delays.
+// Package pipeline implements a connection on which many requests can be in flight. It is for tools that write much
+// data. A request that the server rejects because of overload, or that times out, is retried a limited number of times
+// with increasing delays.
 //
 // Guarantees: (PI1) The function passed to Send is called exactly once, even if the connection fails. (PI2) At most
 // Options.InFlight requests are in flight. Send and Flush are not safe for concurrent use. Start reading at Open.
@@ -31,23 +31,23 @@ const (
 	backoffMax = 5 * time.Second
 	// silenceMax is the maximum time that may pass without a response while requests are in flight.
 	silenceMax = 2 * time.Minute
-	// turnMax is the maximum time for which rejected requests are retried while other requests succeed. turnMax counts
-	// from the last success or from the start. The start counts because other clients may be using all of the
-	// throughput at that time.
+	// turnMax is the maximum time for which rejected requests are retried while other requests succeed. The time is
+	// measured from the last success or from the start of the pipeline. The start counts because other clients may be
+	// using all of the throughput at that time.
 	turnMax = 30 * time.Second
 )
 
 // Options configures a pipeline.
 type Options struct {
 	rawclient.Options
-	// InFlight is the maximum number of requests in flight, 1 to 32,000.
+	// InFlight is the maximum number of requests in flight, from 1 to 32,000.
 	InFlight int
 	// Retries is the maximum number of retries of a request. While the server executes other requests, a temporarily
 	// rejected request is retried more often. In this case, the load exceeds a limit of the server, but each request is
 	// executed eventually.
 	Retries int
-	// OnlyRefused retries only requests that were certainly not executed, for requests that must not be executed
-	// twice.
+	// OnlyRefused is set if only requests that were certainly not executed may be retried. It is for requests that
+	// must not be executed twice.
 	OnlyRefused bool
 }
 
@@ -66,7 +66,7 @@ type Pipeline struct {
 	once   sync.Once
 	reader sync.WaitGroup
 	again  atomic.Int64
-	// done is the time of the last success, or of the start of the pipeline, in nanoseconds of the wall clock.
+	// done is the wall clock time, in nanoseconds, of the last success or of the start of the pipeline.
 	done atomic.Int64
 }
 
@@ -79,7 +79,7 @@ type slot struct {
 	done  func(error)
 }
 
-// Open connects. The context applies to connecting only.
+// Open connects to a server. The context applies only to the connection attempt.
 func Open(ctx context.Context, addr string, o Options) (*Pipeline, error) {
 	c, err := rawclient.Dial(ctx, addr, o.Options)
 	if err != nil {
@@ -93,10 +93,10 @@ func Open(ctx context.Context, addr string, o Options) (*Pipeline, error) {
 	return p, nil
 }
 
-// Conn returns the connection, for calls before Start.
+// Conn returns the connection. It is for calls before Start.
 func (p *Pipeline) Conn() *rawclient.Conn { return p.conn }
 
-// Start starts reading responses. Conn must not be used afterward.
+// Start starts to read responses. Conn must not be used afterward.
 func (p *Pipeline) Start() {
 	p.done.Store(time.Now().UnixNano())
 	p.reader.Go(p.read)
@@ -105,7 +105,7 @@ func (p *Pipeline) Start() {
 // OnlyRefused sets Options.OnlyRefused. OnlyRefused must be called before Start.
 func (p *Pipeline) OnlyRefused() { p.o.OnlyRefused = true }
 
-// Again returns the number of retries.
+// Again returns the total number of retries.
 func (p *Pipeline) Again() int64 { return p.again.Load() }
 
 // Err returns the reason why the pipeline failed, or nil.
@@ -259,12 +259,13 @@ func (p *Pipeline) answer(h cqlwire.Header, body []byte) {
 	time.AfterFunc(Backoff(tries), func() { p.write(stream, true) })
 }
 
-// worth reports whether it is worthwhile to retry a request, because the retry may succeed.
+// worth reports whether a retry of a request may succeed.
 func (p *Pipeline) worth(e *cqlwire.Error) bool {
 	return Refused(e) || !p.o.OnlyRefused && (e.Code == cqlwire.CodeWriteTimeout || e.Code == cqlwire.CodeReadTimeout)
 }
 
-// moves reports whether the server has recently executed requests of this pipeline or may still start to execute them.
+// moves reports whether the server has recently executed requests of this pipeline, or may still start to execute
+// them.
 func (p *Pipeline) moves() bool { return time.Since(time.Unix(0, p.done.Load())) < turnMax }
 
 // Refused reports whether an error means that the server cannot execute a request now and has not started to execute
@@ -281,7 +282,7 @@ func Backoff(n int) time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
-// Wait flushes and waits until no request is in flight.
+// Wait flushes the buffered requests and waits until no request is in flight.
 func (p *Pipeline) Wait() error {
 	p.Flush()
 	idle := time.NewTimer(silenceMax)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// cqlshField parses a field in the output of cqlsh.
+// cqlshField parses a field that cqlsh wrote.
 func (d Dialect) cqlshField(s string) (f Field, rest string, err error) {
 	var b strings.Builder
 	quoted := s != "" && s[0] == d.Quote

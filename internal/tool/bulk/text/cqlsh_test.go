@@ -53,7 +53,8 @@ func TestCqlshFile(t *testing.T) {
 	}
 }
 
-// TestCqlshFields checks cases that are not in the file of TestCqlshFile: nulls, and fields that cqlsh does not write.
+// TestCqlshFields checks cases that are not in the file of TestCqlshFile. These are nulls, and fields that cqlsh does
+// not write.
 func TestCqlshFields(t *testing.T) {
 	for record, want := range map[string][]text.Field{
 		`1,`:        {{Text: "1"}, {Null: true}},

@@ -13,14 +13,15 @@ type Dialect struct {
 	// Delimiter separates fields, and Quote encloses them. Within quotes, Escape makes a following quote or escape
 	// character literal. If Escape is the quote character, a doubled quote represents a quote (RFC 4180).
 	Delimiter, Quote, Escape byte
-	// Null is the unquoted text that represents null.
+	// Null is the unquoted text that stands for null.
 	Null string
 	// Cqlsh accepts the output of COPY TO in cqlsh. Escape then makes any following character literal, within and
-	// outside of quotes, like Python's csv module. The escapes of cqlsh itself are then reversed (see Unescape).
+	// outside of quotes, in the same way as in Python's csv module. The escapes of cqlsh itself are then reversed (see
+	// Unescape).
 	Cqlsh bool
 }
 
-// Check reports an invalid dialect.
+// Check returns an error if the dialect is invalid.
 func (d Dialect) Check() error {
 	for _, c := range []byte{d.Delimiter, d.Quote, d.Escape} {
 		if c == '\n' || c == '\r' || c == 0 || c >= 0x80 {

@@ -16,8 +16,8 @@ import (
 // depthMax is the maximum nesting depth of a value.
 const depthMax = 64
 
-// Parse parses the contents of a CSV field: a native value as in a CQL string, other values as CQL literals or as
-// JSON. The errors are meant for users.
+// Parse parses the contents of a CSV field. It parses a native value as in a CQL string, and other values as CQL
+// literals or as JSON. The errors are meant for users.
 func Parse(t *cqltype.Type, s string) ([]byte, error) {
 	if !composed(t) {
 		return parseNative(t, s)
@@ -25,7 +25,7 @@ func Parse(t *cqltype.Type, s string) ([]byte, error) {
 	return parseWhole(t, s, 0)
 }
 
-// Member parses the value of a JSON member. null results in nil.
+// Member parses the value of a JSON member. For null, it returns nil.
 func Member(t *cqltype.Type, s string) ([]byte, error) { return parseWhole(t, s, 0) }
 
 func parseWhole(t *cqltype.Type, s string, depth int) ([]byte, error) {
@@ -153,7 +153,7 @@ func (p *scanner) double() (string, error) {
 	return "", errors.New(`unterminated string: expected "`)
 }
 
-// value parses a value of a type. nil means null.
+// value parses a value of a type. It returns nil for null.
 func (p *scanner) value(t *cqltype.Type, depth int) ([]byte, error) {
 	if depth > depthMax {
 		return nil, fmt.Errorf("values are nested more than %d levels deep", depthMax)
@@ -188,7 +188,7 @@ func (p *scanner) value(t *cqltype.Type, depth int) ([]byte, error) {
 	return p.sequence(t, depth)
 }
 
-// sequence parses the contents of brackets of any kind, separated by commas.
+// sequence parses values that are separated by commas and enclosed in brackets of any kind.
 func (p *scanner) sequence(t *cqltype.Type, depth int) ([]byte, error) {
 	var closing byte
 	for i := range len("[{(") {
@@ -303,7 +303,7 @@ func (p *scanner) fields(t *cqltype.Type, depth int) ([]byte, error) {
 	return t.AppendTuple(nil, values...), nil
 }
 
-// fieldIndex finds a field: first by its exact name in quotes, then by the rules of CQL and JSON.
+// fieldIndex finds a field. It first searches for the exact quoted name, and then applies the rules of CQL and JSON.
 func fieldIndex(t *cqltype.Type, name string, quoted bool) int {
 	if quoted {
 		if i := t.FieldIndex(name); i >= 0 {

@@ -12,16 +12,16 @@ import (
 // Style is the quoting style of values within other values.
 type Style uint8
 
-// The styles. Parse accepts both.
+// These are the quoting styles. Parse accepts both.
 const (
-	// CQL is the style of CQL literals and of COPY in cqlsh: strings in single quotes, sets in braces.
+	// CQL is the style of CQL literals and of COPY in cqlsh, with strings in single quotes and sets in braces.
 	CQL Style = iota
 	// JSON is the style of JSON values.
 	JSON
 )
 
-// Content appends a non-null value as the contents of a CSV field, without the quotes of the field: native types
-// unquoted, other types as CQL literals.
+// Content appends a non-null value as the contents of a CSV field, without the quotes of the field. It appends native
+// values without quotes, and other values as CQL literals.
 func Content(dst []byte, t *cqltype.Type, wire []byte) []byte {
 	if composed(t) {
 		return Append(dst, t, wire, CQL)
@@ -29,7 +29,7 @@ func Content(dst []byte, t *cqltype.Type, wire []byte) []byte {
 	return appendBare(dst, t, wire)
 }
 
-// Append appends a value as part of another value, or as the member of a JSON object.
+// Append appends a value as part of another value, or as the value of a member of a JSON object.
 func Append(dst []byte, t *cqltype.Type, wire []byte, style Style) []byte {
 	if wire == nil {
 		return append(dst, "null"...)
@@ -162,8 +162,8 @@ func appendFields(dst []byte, t *cqltype.Type, wire []byte, style Style) []byte 
 	return append(dst, '}')
 }
 
-// appendName appends the name of a column or field as the name of a JSON member, like SELECT JSON: a name with capital
-// letters includes its double quotes.
+// appendName appends the name of a column or field as the name of a JSON member, in the same way as SELECT JSON. A
+// name with capital letters includes its double quotes.
 func appendName(dst []byte, name string) []byte {
 	if bytes.ContainsFunc([]byte(name), func(r rune) bool { return r >= 'A' && r <= 'Z' }) {
 		name = `"` + name + `"`
@@ -171,7 +171,7 @@ func appendName(dst []byte, name string) []byte {
 	return cqltype.AppendJSONString(dst, name)
 }
 
-// Object appends a row as a JSON object without its nulls.
+// Object appends a row as a JSON object and omits nulls.
 func Object(dst []byte, names []string, types []*cqltype.Type, row [][]byte) []byte {
 	dst = append(dst, '{')
 	first := true

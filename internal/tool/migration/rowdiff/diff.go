@@ -14,8 +14,8 @@ import (
 // Differ computes the changes that make a row of the target equal to the source.
 type Differ struct {
 	Layout *Layout
-	// Bound is the time, in microseconds, up to which data in the target may originate from an earlier copy. Older
-	// data that no longer exists in the source is deleted. Newer data was written by other clients and is kept. If
+	// Bound is the time, in microseconds, up to which an earlier copy may have written data to the target. Older data
+	// that no longer exists in the source is deleted. Newer data is kept, because other clients have written it. If
 	// Bound is 0, all data is kept.
 	Bound int64
 	// Force overwrites the target with the source regardless of timestamps.
@@ -23,21 +23,22 @@ type Differ struct {
 	// Now is the time at which the rows are read, in microseconds. Now is also the timestamp of data that has no
 	// timestamp.
 	Now int64
-	// ValuesOnly ignores timestamps and expiration times of cells.
+	// ValuesOnly ignores the timestamps and expiration times of cells.
 	ValuesOnly bool
 }
 
-// Change describes how a row of the target differs and how to change it.
+// Change describes how a row in the target differs, and how it must be changed.
 type Change struct {
-	// description of the difference, or empty if the rows are equal
+	// This field describes the difference. It is empty if the rows are equal.
 	What string
-	// Statements make the row equal to the source. The list is empty if the row does not differ or must be kept.
+	// Statements holds the statements that make the row equal to the source. The list is empty if the row does not
+	// differ or must be kept.
 	Statements []Statement
-	// Deletes is set if the row is deleted. Kept is set if part of the row is newer than the source.
+	// Deletes is set if the row is deleted. Kept is set if part of the row is newer than the source and is kept.
 	Deletes, Kept bool
 }
 
-// write is a cell to write. null deletes it.
+// write is a cell that will be written. A null value deletes the cell.
 type write struct {
 	column int
 	cell   Cell
@@ -107,7 +108,8 @@ func (d *Differ) missing(source *Row) Change {
 	return c
 }
 
-// ofRow returns the timestamp and the TTL of the newest cell, for data of a new row without its own timestamp.
+// ofRow returns the timestamp and the TTL of the newest cell. They apply to data of a new row without its own
+// timestamp.
 func (d *Differ) ofRow(r *Row) (newest int64, ttl int32) {
 	newest = unknown
 	for _, cells := range r.columns {
@@ -123,7 +125,7 @@ func (d *Differ) ofRow(r *Row) (newest int64, ttl int32) {
 	return newest, ttl
 }
 
-// left returns the remaining TTL of a cell in seconds. The value 0 means that it does not expire.
+// left returns the remaining TTL of a cell in seconds. The value 0 means that the cell does not expire.
 func left(ttl int32, at time.Time) int32 {
 	if ttl == 0 {
 		return 0
@@ -131,11 +133,11 @@ func left(ttl int32, at time.Time) int32 {
 	return max(1, ttl-int32(time.Since(at)/time.Second))
 }
 
-// ending is the time before the expiration of a cell after which the cell counts as expired. The margin is needed
-// because servers count whole seconds of their own clocks and because the two sides are not read at the same time.
+// ending is the time before its expiration from which a cell counts as expired. The margin is necessary because
+// servers count whole seconds of their own clocks, and because the two sides are not read at the same time.
 const ending = 5 * time.Second
 
-// endsIn reports whether a cell that was read at a time expires within d.
+// endsIn reports whether a cell expires within d. read is the time at which the cell was read.
 func (c *Cell) endsIn(d time.Duration, read time.Time) bool {
 	return c.ttl > 0 && time.Duration(c.ttl)*time.Second-time.Since(read) <= d
 }
@@ -161,7 +163,7 @@ func (r *Row) living(within time.Duration) *Row {
 // isEnding reports whether all cells of the row have expired or expire soon.
 func (r *Row) isEnding() bool { return r != nil && r.ends }
 
-// changed compares a row that exists on both sides, or static cells.
+// changed compares a row that exists on both sides. It also compares static cells.
 func (d *Differ) changed(source, target *Row) Change {
 	var c Change
 	row, nothing := source, false
@@ -196,9 +198,9 @@ func (d *Differ) changed(source, target *Row) Change {
 	return c
 }
 
-// unmarked returns the time at which to delete a row before it is written, if all its cells expire. The row was deleted
-// in the source or has lost its permanent data. Without the deletion, the row marker that an earlier pass wrote would
-// remain permanently. The deletion is older than all cells.
+// unmarked returns the time at which a row must be deleted before it is written. ok is true if all cells of the row
+// expire. In this case, the row was deleted in the source, or it has lost its permanent data. Without the deletion,
+// the row marker that an earlier pass wrote would be permanent. The deletion is older than all cells.
 func (d *Differ) unmarked(source *Row) (at int64, ok bool) {
 	if source.Static || source.nulls > 0 || source.empty() || d.Bound == 0 && !d.Force {
 		return 0, false
@@ -287,7 +289,7 @@ func (d *Differ) both(c *Change, col *Column, s, t *Cell, source *Row) (w write,
 	return write{cell: cell}, true
 }
 
-// list compares a list as a whole, because its elements have no keys.
+// list compares a list as a whole, because list elements have no keys.
 func (d *Differ) list(c *Change, i int, col *Column, source, target *Row) (writes []write) {
 	s, t := source.columns[i], target.columns[i]
 	newer, here := newest(s), newest(t)
@@ -336,10 +338,10 @@ func newest(cells []Cell) int64 {
 	return at
 }
 
-// pairs returns the cells of both sides, matched by their keys. A missing cell is nil.
+// pairs returns the cells of both sides. It matches the cells by their keys. A missing cell is nil.
 func pairs(source, target []Cell) func(yield func(s, t *Cell) bool) {
 	return func(yield func(s, t *Cell) bool) {
-		if len(source) <= 1 && len(target) <= 1 { // for example, in plain columns, whose cells have no keys
+		if len(source) <= 1 && len(target) <= 1 { // an example is a plain column, whose cells have no keys
 			switch {
 			case len(source) == 0 && len(target) == 0:
 				return
@@ -365,7 +367,7 @@ func pairs(source, target []Cell) func(yield func(s, t *Cell) bool) {
 				return
 			}
 		}
-		for i := range target { // in the order in which they were read
+		for i := range target { // keep the order in which the cells were read
 			if here[string(target[i].key)] != nil && !yield(nil, &target[i]) {
 				return
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// Digest is the sum of the hashes of rows, keys, and values. Digest does not depend on the order of the rows. Digest
-// does not include timestamps, because a rewritten list has other timestamps.
+// Digest is the sum of the hashes of rows. The hashes include keys and values. Digest does not depend on the order of
+// the rows. It does not include timestamps, because a rewritten list has other timestamps.
 type Digest [2]uint64
 
 // Add adds another digest.
@@ -27,7 +27,7 @@ func (d Digest) String() string { return fmt.Sprintf("%016x%016x", d[0], d[1]) }
 func (r *Row) Digest() Digest {
 	var room [512]byte
 	b := cqltype.AppendValue(room[:0], r.partition)
-	b = cqltype.AppendValue(b, r.clustering) // null in static rows
+	b = cqltype.AppendValue(b, r.clustering) // the value is null in static rows
 	for _, cells := range r.columns {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(cells)))
 		for _, c := range cells {

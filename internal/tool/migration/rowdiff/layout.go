@@ -26,7 +26,7 @@ func (c *Column) quoted() string { return cqltype.QuoteName(c.Name) }
 // Layout describes how the rows of a table are read and written.
 type Layout struct {
 	Table *bulk.Table
-	// Partition and Clustering are the primary key, and Static and Regular are the other columns.
+	// Partition and Clustering are the columns of the primary key. Static and Regular are the other columns.
 	Partition, Clustering, Static, Regular []Column
 	// Counters is set if all columns except the key are counters.
 	Counters bool
@@ -65,7 +65,7 @@ func Describe(c *rawclient.Conn, n bulk.Name) (*Layout, error) {
 	return l, nil
 }
 
-// columns returns the columns of a static row or of another row.
+// columns returns the columns of a static row if static is true, and otherwise the columns of other rows.
 func (l *Layout) columns(static bool) []Column {
 	if static {
 		return l.Static
@@ -81,11 +81,11 @@ type Query struct {
 	elements bool
 }
 
-// Elements reports whether the server returns the timestamps of the cells of collections and user-defined types, as
-// Cassandra does since 5.0. It is true if the table has no such columns.
+// Elements reports whether the server returns the timestamps of the cells of collections and user-defined types.
+// Cassandra 5.0 and later do so. If the table has no such columns, the result is true.
 func (q *Query) Elements() bool { return q.elements }
 
-// Ask returns the query for a server, with the timestamps of elements if the server supports them.
+// Ask returns the query for a server. If the server supports it, the query includes the timestamps of elements.
 func (l *Layout) Ask(c *rawclient.Conn) (*Query, error) {
 	several := func(c Column) bool { return c.Several }
 	q := &Query{layout: l, text: l.query(true), elements: true}
@@ -135,7 +135,7 @@ func (l *Layout) timed(c *Column, elements bool) bool { return !l.Counters && (!
 // Range returns the query for the rows of a token range.
 func (q *Query) Range(r bulk.TokenRange) string { return q.text + r.Where(q.layout.Table) }
 
-// KeyText returns the key of a row in the form of a WHERE clause.
+// KeyText returns the key of a row in the form that a WHERE clause uses.
 func (l *Layout) KeyText(r *Row) string {
 	columns := slices.Concat(l.Partition, l.Clustering)
 	var parts []string

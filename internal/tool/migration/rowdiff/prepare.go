@@ -12,13 +12,13 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/rawclient"
 )
 
-// form identifies the prepared statement for a statement.
+// form identifies the prepared statement for a Statement.
 type form struct {
 	kind   kind
 	static bool
-	// nulls is the number of trailing clustering columns that are null and therefore omitted.
+	// nulls is the number of trailing clustering columns that are null. The statement omits these columns.
 	nulls int
-	// list is the column of deleteLists.
+	// list is the column that a statement of kind deleteLists deletes.
 	list int
 }
 
@@ -38,7 +38,8 @@ type prepared struct {
 	time, ttl int
 }
 
-// Prepare returns an empty set of prepared statements. The statements are prepared over the connection on first use.
+// Prepare returns an empty set of prepared statements. Each statement is prepared over the connection when it is first
+// used.
 func (l *Layout) Prepare(c *rawclient.Conn) *Prepared {
 	return &Prepared{layout: l, conn: c, forms: map[form]*prepared{}}
 }
@@ -50,8 +51,8 @@ type Bound struct {
 	Unset  []bool
 }
 
-// ErrPrefix is returned for a statement that deletes a row whose last clustering columns are null, if the table has no
-// columns outside of its key.
+// ErrPrefix is returned for a statement that deletes a row whose last clustering columns are null. It is returned if
+// the table has only key columns.
 var ErrPrefix = errors.New("cannot delete a row with null in its clustering key: a DELETE by the other " +
 	"columns would also delete other rows")
 

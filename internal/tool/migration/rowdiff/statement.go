@@ -33,11 +33,11 @@ type Statement struct {
 	row  *Row
 	time int64
 	ttl  int32
-	// values are the values by column. nil means null. If a column has no value, it does not change.
+	// values holds the values by column. The value nil represents null. If a column has no value, it does not change.
 	values []value
 }
 
-// slot is a column, or a field of a column with several fields.
+// slot is a column, or a field of a column that has several fields.
 type slot struct{ column, field int }
 
 // value is the value of a slot.
@@ -49,8 +49,8 @@ type value struct {
 // numbers is the type of a list of timestamps.
 var numbers = cqltype.ListOf(cqltype.Native(cqltype.Bigint))
 
-// statements returns the statements that write cells, one per timestamp and TTL, oldest first. marker is set if the
-// row is new.
+// statements returns the statements that write cells. It returns one statement per timestamp and TTL, and the oldest
+// statement is first. marker is set if the row is new.
 func (d *Differ) statements(r *Row, writes []write, marker bool) []Statement {
 	columns := d.Layout.columns(r.Static)
 	var lists, others []write
@@ -130,7 +130,7 @@ func (d *Differ) group(r *Row, columns []Column, writes []write, marker bool) (o
 	return out
 }
 
-// lists returns the statements that write lists: each list is deleted, and then its elements are appended in order.
+// lists returns the statements that write lists. Each list is deleted, and then its elements are appended in order.
 func (d *Differ) lists(r *Row, writes []write) (out []Statement) {
 	columns := d.Layout.columns(r.Static)
 	for i := 0; i < len(writes); {
@@ -155,7 +155,7 @@ func (d *Differ) lists(r *Row, writes []write) (out []Statement) {
 	return out
 }
 
-// counters compares a row with counters. Differences are added.
+// counters compares a row with counters. The differences are added to the counters.
 func (d *Differ) counters(source, target *Row) Change {
 	if source == nil {
 		c := Change{What: "does not exist in the source", Deletes: true}

@@ -17,27 +17,27 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 )
 
-// unknown is the timestamp of a cell if the server does not return it.
+// unknown is the timestamp of a cell whose timestamp the server does not return.
 const unknown = math.MinInt64
 
-// Cell is the unit of a write: a value, an element of a collection, or a field.
+// Cell is the unit of a write. It is a value, an element of a collection, or a field.
 type Cell struct {
 	// key is the key of a map entry, the element of a set, or the number of a field. It is nil for all other cells.
 	key, value []byte
-	// time is in microseconds since 1970. ttl is the remaining lifetime in seconds when the cell was read. The value 0
-	// means that it does not expire.
+	// time is the timestamp of the cell in microseconds since 1970. ttl is the remaining lifetime, in seconds, at the
+	// time when the cell was read. The value 0 means that the cell does not expire.
 	time int64
 	ttl  int32
 }
 
 // Row is a row, or the static cells of a logical partition.
 type Row struct {
-	// Key is the partition key, and also the clustering key unless Static is set.
+	// Key contains the partition key. Unless Static is set, it also contains the clustering key.
 	Key    [][]byte
 	Static bool
 	// Err is the reason why the row cannot be read, or nil. A row that cannot be read has only a key.
 	Err error
-	// nulls is the number of trailing clustering columns that are null, which compact tables allow.
+	// nulls is the number of trailing clustering columns that are null. Only compact tables permit such columns.
 	nulls int
 	// columns contains the cells of each column. A null column has no cells.
 	columns [][]Cell
@@ -45,12 +45,12 @@ type Row struct {
 	at time.Time
 	// ends is set if all cells expire soon.
 	ends bool
-	// token, partition, and clustering are the position of the row.
+	// token, partition, and clustering define the position of the row.
 	token                 token.Token
 	partition, clustering []byte
 }
 
-// Newest returns the highest timestamp of the cells, or math.MinInt64 if none is known.
+// Newest returns the highest timestamp of the cells. If no timestamp is known, it returns math.MinInt64.
 func (r *Row) Newest() int64 {
 	newest := int64(unknown)
 	for _, cells := range r.columns {
@@ -61,7 +61,7 @@ func (r *Row) Newest() int64 {
 	return newest
 }
 
-// empty reports whether the row has no cells, so that only its existence is stored.
+// empty reports whether the row has no cells. In this case, only the existence of the row is stored.
 func (r *Row) empty() bool {
 	return !slices.ContainsFunc(r.columns, func(cells []Cell) bool { return len(cells) > 0 })
 }
@@ -126,7 +126,7 @@ func (d *decoder) page(p *cqlwire.Result, at time.Time) (rows []Row, err error) 
 	return rows, err
 }
 
-// cluster decodes the clustering key. Trailing columns may be null, but not all columns.
+// cluster decodes the clustering key. Trailing columns may be null, but not all columns may be null.
 func (r *Row) cluster(l *Layout, values [][]byte) error {
 	for i, c := range l.Clustering {
 		v := values[i]
@@ -193,7 +193,7 @@ func (d *decoder) column(c *Column, value, times, ttls []byte, timed bool) ([]Ce
 	return slices.DeleteFunc(cells, func(c Cell) bool { return c.value == nil }), nil
 }
 
-// seconds decodes a TTL. null means none. A TTL below one second is still a TTL.
+// seconds decodes a TTL. The value null represents no TTL. A TTL below one second is not treated as 0.
 func seconds(wire []byte) int32 {
 	if len(wire) != 4 {
 		return 0
@@ -217,8 +217,8 @@ type Stream struct {
 	last  *Row
 }
 
-// Read starts to read the rows of a range. paced is called with the number of rows and bytes of each page before the
-// next page is requested. The stream must be read to its end, or the context must be canceled.
+// Read starts to read the rows of a range. Before it requests the next page, it calls paced with the number of rows
+// and bytes of the current page. The caller must read the stream to its end or cancel the context.
 func (q *Query) Read(ctx context.Context, r *bulk.Reader, tokens bulk.TokenRange, paced func(rows, bytes int)) *Stream {
 	s := &Stream{pages: make(chan []Row, 1)}
 	go func() {
@@ -243,8 +243,8 @@ func (q *Query) Read(ctx context.Context, r *bulk.Reader, tokens bulk.TokenRange
 	return s
 }
 
-// Next returns the next row, or nil at the end. Next returns an error if the rows are not in the order of tokens and
-// keys.
+// Next returns the next row, or nil at the end. If the rows are not in the order of tokens and keys, Next returns an
+// error.
 func (s *Stream) Next() (*Row, error) {
 	for len(s.rows) == 0 {
 		var ok bool
@@ -265,8 +265,8 @@ func (s *Stream) Next() (*Row, error) {
 	return r, nil
 }
 
-// Merge calls f with each row of both streams, with nil for a missing row. A row with an error is passed without a
-// counterpart.
+// Merge calls f with each row of both streams. For a missing row, it passes nil. If a row has an error, Merge passes
+// the row without a counterpart.
 func Merge(source, target *Stream, f func(source, target *Row) error) error {
 	a, err := source.Next()
 	if err != nil {
@@ -278,7 +278,7 @@ func Merge(source, target *Stream, f func(source, target *Row) error) error {
 		switch {
 		case a == nil:
 			order = 1
-		case b == nil, a.Err != nil: // an unreadable row is passed without a counterpart
+		case b == nil, a.Err != nil: // an unreadable row has no counterpart
 			order = -1
 		case b.Err != nil:
 			order = 1

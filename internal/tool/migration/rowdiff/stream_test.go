@@ -11,8 +11,8 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 )
 
-// TestUnreadableRow checks that a row whose key cannot be read has its own error, and that the rows before and after it
-// are read. The last clustering columns may be null, but a null must not precede a value.
+// TestUnreadableRow checks that a row whose key cannot be read has its own error. The rows before and after it must be
+// read. The last clustering columns may be null, but a null must not precede a value.
 func TestUnreadableRow(t *testing.T) {
 	column := func(name, kind string) Column {
 		return Column{Column: bulk.Column{Name: name, Kind: kind, Type: "int"}, Type: cqltype.Native(cqltype.Int)}

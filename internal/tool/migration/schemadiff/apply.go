@@ -49,8 +49,8 @@ func (p *Plan) Late(ctx context.Context, target *bulk.Reader) error {
 	return p.run(ctx, target, func(s *Step) bool { return late(s.Kind) }, func(*Step) {})
 }
 
-// run creates the objects selected by takes. run retries rejected objects after other objects have been created: types
-// may depend on other types, and aggregates depend on functions.
+// run creates the objects selected by takes. It retries rejected objects after other objects have been created,
+// because types may depend on other types, and aggregates depend on functions.
 func (p *Plan) run(ctx context.Context, target *bulk.Reader, takes func(*Step) bool, done func(*Step)) error {
 	for again := true; again; {
 		again = false
@@ -87,8 +87,8 @@ func (p *Plan) retry(takes func(*Step) bool) {
 	}
 }
 
-// try creates an object. If the target rejects it, the step becomes Refused. try returns only errors from the
-// connection.
+// try creates an object. If the target rejects it, the step becomes Refused. try returns an error only if the
+// connection fails.
 func (s *Step) try(ctx context.Context, target *bulk.Reader) error {
 	err := carryOut(ctx, target, s.Text)
 	if e, ok := errors.AsType[*cqlwire.Error](err); ok {

@@ -38,7 +38,8 @@ type Step struct {
 // Plan contains the steps for a schema.
 type Plan struct {
 	Steps []Step
-	// Notes describes insignificant differences of existing objects: options of tables and keyspaces.
+	// Notes describes insignificant differences of existing objects. These are differences in the options of tables
+	// and keyspaces.
 	Notes []string
 }
 
@@ -107,10 +108,10 @@ func (p *Plan) compare(ctx context.Context, source, target *bulk.Reader, o, ther
 	return "the source has " + was + ", but the target has " + is, nil
 }
 
-// fields replaces white space with single spaces and removes control characters.
+// fields replaces each sequence of white space with a single space and removes control characters.
 func fields(s string) string { return plain(strings.Join(strings.Fields(s), " ")) }
 
-// plain removes control characters from a text of a server.
+// plain removes control characters from a text that a server sent.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -120,7 +121,7 @@ func plain(s string) string {
 	}, s)
 }
 
-// before returns the text of a view before its options.
+// before returns the part of a view's text before the options.
 func before(s string) string {
 	s, _, _ = strings.Cut(s, " WITH ")
 	return s
@@ -199,8 +200,8 @@ func (p *Plan) Tables() (names []bulk.Name) {
 	return names
 }
 
-// Existing changes the plan so that it creates nothing. Missing tables are marked as rejected, and all objects other
-// than tables are removed from the plan.
+// Existing changes the plan so that it creates no objects. Missing tables are marked as rejected, and all objects
+// other than tables are removed from the plan.
 func (p *Plan) Existing() {
 	var steps []Step
 	for _, s := range p.Steps {

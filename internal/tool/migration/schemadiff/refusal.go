@@ -8,8 +8,8 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/parser"
 )
 
-// refusal returns the reason why an object cannot be created if the text of its statement already shows the reason.
-// Because the text comes from the source and is executed with the permissions of the importing user, it must contain
+// refusal returns the reason why an object cannot be created, if the text of its statement already shows the reason.
+// The text comes from the source and is executed with the permissions of the importing user. It must therefore contain
 // only the statement that creates the object.
 func refusal(o Object) string {
 	st, markers, err := parser.Parse(o.Text)

@@ -16,7 +16,7 @@ import (
 // builtin is Cassandra's default superuser, whose password is public.
 const builtin = "cassandra"
 
-// texts is the type of a set of texts.
+// texts is the CQL type of a set of text values.
 var texts = cqltype.SetOf(cqltype.Native(cqltype.Text))
 
 // Roles creates the roles of the source that do not exist in the target, with their password hashes, memberships, and

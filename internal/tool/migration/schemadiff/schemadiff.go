@@ -14,7 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/tool/bulk"
 )
 
-// The kinds of objects, with the names used by DESCRIBE.
+// These are the kinds of objects, with the names that DESCRIBE uses.
 const (
 	Keyspace  = "keyspace"
 	Type      = "type"
@@ -51,13 +51,14 @@ func (o Object) name() bulk.Name { return bulk.Name{Keyspace: o.Keyspace, Table:
 
 // Selection selects part of a schema.
 type Selection struct {
-	// Keyspaces are the selected keyspaces. Empty means all except system keyspaces.
+	// Keyspaces are the selected keyspaces. If Keyspaces is empty, all keyspaces except system keyspaces are selected.
 	Keyspaces []string
-	// Tables are the selected tables. Empty means all tables of the keyspaces. Exclude contains tables to omit.
+	// Tables are the selected tables. If Tables is empty, all tables of the keyspaces are selected. Exclude contains
+	// tables to omit.
 	Tables, Exclude []bulk.Name
 }
 
-// Names converts names of keyspaces as entered by a user: names without double quotes are converted to lower case.
+// Names converts names of keyspaces that a user entered. It converts names without double quotes to lower case.
 func Names(typed []string) (names []string) {
 	for _, s := range typed {
 		names = append(names, cqltype.JSONName(s))

@@ -40,14 +40,14 @@ type Input struct {
 // context is a parsed input.
 type context struct {
 	Input
-	tokens []string // tokens of the statement before the word at the cursor: words in upper case, names unchanged
+	tokens []string // tokens before the word at the cursor; words are in upper case
 	raw    []string // the same tokens unchanged
 	prefix string
 	start  int
-	table  []string // the table that the statement names: keyspace and name, or name
+	table  []string // the table that the statement names, with or without its keyspace
 }
 
-// Complete returns the words that can be at the cursor, sorted, and the position in Before at which the word to
+// Complete returns the sorted words that can be at the cursor, and the position in Before at which the word to
 // complete starts.
 func Complete(in Input) (start int, words []string) {
 	c, ok := parse(in)
@@ -115,7 +115,7 @@ func (c *context) before(n int) string {
 	return c.tokens[len(c.tokens)-n]
 }
 
-// words returns the words that fit.
+// words returns the words that can be at the cursor.
 func (c *context) words() []string {
 	prev := c.before(1)
 	switch {
@@ -163,7 +163,7 @@ func (c *context) words() []string {
 	return out
 }
 
-// keywords returns the words with the prefix at the cursor, in the case of the prefix.
+// keywords returns the words that start with the prefix at the cursor. It returns them in the case of the prefix.
 func (c *context) keywords(words []string) []string {
 	sample := c.prefix
 	if sample == "" && len(c.raw) > 0 {
@@ -183,7 +183,8 @@ func (c *context) keywords(words []string) []string {
 	return out
 }
 
-// names returns the names with the prefix at the cursor, quoted if necessary, each followed by end.
+// names returns the names that start with the prefix at the cursor. The names are quoted if necessary, and each is
+// followed by end.
 func (c *context) names(names []string, end string) []string {
 	typed, quoted := strings.CutPrefix(c.prefix, `"`)
 	var out []string
@@ -199,7 +200,7 @@ func (c *context) names(names []string, end string) []string {
 	return out
 }
 
-// tables returns the tables of the current keyspace, and all keyspaces.
+// tables returns the tables of the current keyspace and the names of all keyspaces.
 func (c *context) tables() []string {
 	out := c.names(keys(c.Schema), ".")
 	if ks := c.Schema[c.Keyspace]; ks != nil {
@@ -208,7 +209,7 @@ func (c *context) tables() []string {
 	return out
 }
 
-// types returns the user-defined types of the current keyspace, and all keyspaces.
+// types returns the user-defined types of the current keyspace and the names of all keyspaces.
 func (c *context) types() []string {
 	out := c.names(keys(c.Schema), ".")
 	if ks := c.Schema[c.Keyspace]; ks != nil {
@@ -249,7 +250,7 @@ func (c *context) columns() []string {
 	return c.names(ks.Tables[table], "")
 }
 
-// functions returns the native functions, and the functions of the current keyspace.
+// functions returns the native functions and the functions of the current keyspace.
 func (c *context) functions() []string {
 	var out []string
 	for _, f := range functions {

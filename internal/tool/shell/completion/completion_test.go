@@ -19,7 +19,8 @@ var schema = completion.Schema{
 	"system": {Tables: map[string][]string{"local": {"key", "cluster_name"}, "peers": {"peer"}}},
 }
 
-// TestComplete checks the completions in testdata/complete.txt: ^ is the cursor, and keyspace shop is in use.
+// TestComplete checks the completions in testdata/complete.txt. In this file, ^ is the cursor. The keyspace shop is in
+// use.
 func TestComplete(t *testing.T) {
 	datadriven.RunTest(t, "testdata/complete.txt", func(t *testing.T, d *datadriven.TestData) string {
 		before, after, _ := strings.Cut(d.Input, "^")
@@ -29,8 +30,8 @@ func TestComplete(t *testing.T) {
 	})
 }
 
-// FuzzComplete checks that no input makes completion fail, and that the text that it replaces starts at or before the
-// cursor.
+// FuzzComplete checks that completion succeeds for any input, and that the text that it replaces starts at or before
+// the cursor.
 func FuzzComplete(f *testing.F) {
 	f.Add("SELECT ", " FROM t")
 	f.Add(".", ".")

@@ -4,12 +4,12 @@ package completion
 
 import "strings"
 
-// starts are the first words of statements.
+// starts contains the first words of statements.
 var starts = strings.Fields(`SELECT INSERT UPDATE DELETE BEGIN APPLY COMMIT LET CREATE ALTER DROP TRUNCATE USE DESCRIBE
 	EXPLAIN GRANT REVOKE LIST CALL`)
 
-// follows maps a word to the words that can follow it. If columns or functions can follow as well, operandAfter
-// contains the word.
+// follows maps a word to the words that can follow it. If columns or functions can also follow the word, operandAfter
+// contains it.
 var follows = map[string][]string{
 	"CREATE": strings.Fields(`KEYSPACE TABLE INDEX TYPE FUNCTION AGGREGATE ROLE USER MATERIALIZED CUSTOM OR`),
 	"ALTER":  strings.Fields(`KEYSPACE TABLE TYPE ROLE USER MATERIALIZED`),
@@ -54,7 +54,7 @@ var follows = map[string][]string{
 		gc_grace_seconds caching cdc throughput PASSWORD LOGIN SUPERUSER OPTIONS`),
 }
 
-// clauses are the words that can follow an operand, by the first word of the statement.
+// clauses maps the first word of a statement to the words that can follow an operand.
 var clauses = map[string][]string{
 	"SELECT": strings.Fields(`FROM AS WHERE AND IN CONTAINS LIKE BETWEEN ORDER GROUP PER LIMIT ALLOW ASC DESC ANN OF`),
 	"INSERT": strings.Fields(`VALUES JSON IF USING AND DEFAULT NULL UNSET`),
@@ -71,18 +71,18 @@ var clauses = map[string][]string{
 	"LIST": strings.Fields(`OF ON NORECURSIVE`),
 }
 
-// operandAfter are the tokens after which a column or function is expected in a statement about rows.
+// operandAfter contains the tokens after which a column or function is expected in a statement about rows.
 var operandAfter = strings.Fields(`SELECT DISTINCT WHERE AND BY SET IF DELETE , ( = < > + - IN`)
 
-// tableAfter contains the words after which a table is expected. keyspaceAfter and typeAfter contain the words before
-// keyspaces and types.
+// tableAfter contains the words after which a table is expected. keyspaceAfter and typeAfter contain the words after
+// which a keyspace or a type is expected.
 var (
 	tableAfter    = strings.Fields(`FROM INTO UPDATE TRUNCATE TABLE COLUMNFAMILY ON VIEW DESCRIBE DESC TABLES`)
 	keyspaceAfter = strings.Fields(`USE KEYSPACE`)
 	typeAfter     = []string{"TYPE"}
 )
 
-// natives are the native types and functions.
+// These are the native types and functions.
 var (
 	natives = strings.Fields(`ascii bigint blob boolean counter date decimal double duration float frozen inet int list
 		map set smallint text time timestamp timeuuid tinyint tuple uuid varchar varint vector`)

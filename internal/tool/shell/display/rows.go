@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package display prints the rows of a result page by page: as an aligned table, or as JSON lines or CSV. It holds one
-// page at a time. Start reading at NewRows.
+// Package display prints the rows of a result page by page. It prints an aligned table, JSON lines, or CSV. It holds
+// one page at a time. Start reading at NewRows.
 package display
 
 import (
@@ -20,7 +20,7 @@ import (
 // Format is an output format.
 type Format string
 
-// The formats. Expanded is like Table, but prints one line per column.
+// These are the output formats. Expanded works like Table, but prints one line per column.
 const (
 	Table    Format = "table"
 	Expanded Format = "expanded"
@@ -28,7 +28,7 @@ const (
 	CSV      Format = "csv"
 )
 
-// Terminal colors (ECMA-48).
+// These are terminal colors (ECMA-48).
 const (
 	nameColor   = "\x1b[35m" // magenta
 	textColor   = "\x1b[33m" // yellow
@@ -52,7 +52,7 @@ func NewRows(out io.Writer, format Format, color bool, columns []cqlwire.Column)
 	return &Rows{out: out, format: format, color: color, columns: columns}
 }
 
-// Page prints one page of a result. Truncated cells are an error.
+// Page prints one page of a result. It returns an error if cells are truncated.
 func (r *Rows) Page(page *cqlwire.Result) error {
 	if page.ColumnCount != len(r.columns) {
 		return fmt.Errorf("the server returned a page with %d columns instead of %d", page.ColumnCount, len(r.columns))
@@ -92,7 +92,7 @@ func (r *Rows) End() error {
 	return err
 }
 
-// texts formats rows and widens the columns as required. wider is true if a column has become wider.
+// texts formats rows and widens the columns if necessary. wider is true if a column has become wider.
 func (r *Rows) texts(rows [][][]byte) (texts [][]string, wider bool) {
 	if r.widths == nil {
 		wider = true

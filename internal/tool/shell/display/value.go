@@ -12,15 +12,15 @@ import (
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 )
 
-// The significant digits of floating-point numbers, as in cqlsh.
+// These are the numbers of significant digits of floating-point numbers, as in cqlsh.
 const (
 	floatDigits  = 5
 	doubleDigits = 12
 )
 
-// Value formats a value like cqlsh: native values without quotes, strings in collections, tuples, and user-defined
-// types in quotes, control characters escaped. The format is intended for people. cqltype.Type.Format returns text that
-// can be parsed.
+// Value formats a value in the same way as cqlsh. Native values have no quotes. Strings in collections, tuples, and
+// user-defined types are quoted. Control characters are escaped. The format is intended for people.
+// cqltype.Type.Format returns text that can be parsed.
 func Value(t *cqltype.Type, wire []byte) string { return string(appendValue(nil, t, wire, false)) }
 
 // appendValue appends a value. within is set if the value is part of another value.
@@ -94,8 +94,8 @@ func appendParts(dst []byte, t *cqltype.Type, wire []byte) []byte {
 	return append(dst, brackets[1])
 }
 
-// appendText appends a string with control characters and backslashes escaped. The string then stays in its cell, and
-// the terminal does not interpret it.
+// appendText appends a string and escapes control characters and backslashes. The string then stays in its cell, and
+// the terminal does not interpret control characters.
 func appendText(dst []byte, s string, within bool) []byte {
 	if within {
 		dst = append(dst, '\'')
@@ -125,7 +125,7 @@ func appendText(dst []byte, s string, within bool) []byte {
 	return dst
 }
 
-// timestamp returns a timestamp with microseconds in UTC, or text if the year does not have four digits.
+// timestamp returns a timestamp with microseconds in UTC. It returns text if the year does not have four digits.
 func timestamp(wire []byte, text string) string {
 	if len(wire) != 8 {
 		return text
@@ -137,7 +137,7 @@ func timestamp(wire []byte, text string) string {
 	return at.Format("2006-01-02 15:04:05.000000-0700")
 }
 
-// appendFloat appends a number with a fixed number of significant digits, like cqlsh.
+// appendFloat appends a number with a fixed number of significant digits, as in cqlsh.
 func appendFloat(dst []byte, v float64, digits int) []byte {
 	switch {
 	case math.IsNaN(v):

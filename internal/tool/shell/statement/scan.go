@@ -7,7 +7,7 @@ import "unicode/utf8"
 // Kind is the kind of a token.
 type Kind uint8
 
-// The kinds of tokens. A number is any word that starts with a digit: 1, 0xcafe, 5h. Punct is a single other
+// These are the kinds of tokens. A number is any word that starts with a digit: 1, 0xcafe, 5h. Punct is a single other
 // character.
 const (
 	Word Kind = iota + 1
@@ -24,7 +24,7 @@ type Token struct {
 	Begin, End int
 }
 
-// open is the construct in which a text ends.
+// open is the construct in which a text ends, such as a string or a comment.
 type open uint8
 
 const (
@@ -36,7 +36,7 @@ const (
 	inBlockComment
 )
 
-// openEnds contains the terminators of open constructs, and openKinds contains their token kinds, or 0 for a comment.
+// openEnds contains the terminators of open constructs. openKinds contains their token kinds, or 0 for a comment.
 var (
 	openEnds  = [...]string{inString: "'", inQuoted: `"`, inDollar: "$$", inLineComment: "\n", inBlockComment: "*/"}
 	openKinds = [...]Kind{inString: String, inQuoted: Quoted, inDollar: Dollar, inBlockComment: 0}
@@ -50,14 +50,15 @@ func (o open) name() string {
 }
 
 // scanner splits a text into tokens, piece by piece. Every piece except the last ends with a line end, so only
-// strings, quoted names, and comments can span pieces. The zero value is at the start.
+// strings, quoted names, and comments can span pieces. The zero value is a scanner at the start of a text.
 type scanner struct {
 	pos   int // the text before this offset has been scanned
 	in    open
 	begin int // position of the open token
 }
 
-// next returns the next token of the text so far. ok is false at its end, where an open construct remains open.
+// next returns the next token of the text that has been added. ok is false at the end of this text. A construct that
+// is open there remains open.
 func (s *scanner) next(text []byte) (t Token, ok bool) {
 	for s.pos < len(text) {
 		if s.in != inNothing {

@@ -26,16 +26,17 @@ type Statement struct {
 	Line int
 }
 
-// Splitter splits an input line by line. Its zero value, with IsCommand set if there are commands, is at the start.
+// Splitter splits an input line by line. The zero value is a splitter at the start of the input. If the input contains
+// commands, IsCommand must be set.
 type Splitter struct {
-	// IsCommand reports whether a first word, in upper case, is a command, which ends with its line.
+	// IsCommand reports whether a word, in upper case, starts a command. A command ends with its line.
 	IsCommand func(word string) bool
 
 	lines int // number of added lines
 	buf   []byte
 	scan  scanner
-	// State of the current statement: the number of tokens, its start and end, its first line, its first words, and
-	// whether the last two words end a block.
+	// The following fields are the state of the current statement: the number of tokens, its start and end, its first
+	// line, its first words, and whether the last two words end a block.
 	tokens     int
 	begin, end int
 	line       int

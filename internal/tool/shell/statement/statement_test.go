@@ -30,7 +30,8 @@ func split(text string) (out []statement.Statement, s *statement.Splitter, err e
 	return out, s, nil
 }
 
-// TestSplit checks where statements end in testdata/split.txt: strings, names, comments, blocks, and commands.
+// TestSplit checks where the statements in testdata/split.txt end. The file contains strings, names, comments, blocks,
+// and commands.
 func TestSplit(t *testing.T) {
 	datadriven.RunTest(t, "testdata/split.txt", func(t *testing.T, d *datadriven.TestData) string {
 		var b strings.Builder
@@ -50,7 +51,7 @@ func TestSplit(t *testing.T) {
 	})
 }
 
-// TestTooLong checks that the memory for a statement without an end is limited.
+// TestTooLong checks that a statement without an end uses limited memory.
 func TestTooLong(t *testing.T) {
 	var s statement.Splitter
 	line := strings.Repeat("x ", 1<<19)
