@@ -31,9 +31,8 @@ func (c *Changer) ApplyResources(ctx context.Context,
 		return changeError("resource was", err)
 	}
 	state, err := c.Metadata.Update(ctx, func(s *meta.State) (*meta.State, error) {
-		if c.Levels.Of(s) < feature.DatabaseResources {
-			return nil, dberr.Invalidf("Users, permissions, and client encryption keys require feature level %d. When "+
-				"all nodes run a version that supports them, run \"ilion upgrade\"", feature.DatabaseResources)
+		if err := c.allowsResources(s); err != nil {
+			return nil, err
 		}
 		next, err := change(s.Schema, s.Resources, s.Version+1)
 		switch {
@@ -54,6 +53,15 @@ func (c *Changer) ApplyResources(ctx context.Context,
 		c.Member.AwaitAgreement(ctx, state.Version)
 	}
 	return nil
+}
+
+// allowsResources rejects resources that nodes of older versions would not delete with their database.
+func (c *Changer) allowsResources(s *meta.State) error {
+	if c.Levels.Of(s) >= feature.DatabaseResources {
+		return nil
+	}
+	return dberr.Invalidf("Users, permissions, and client encryption keys require feature level %d. When all nodes run a "+
+		"version that supports them, run \"ilion upgrade\"", feature.DatabaseResources)
 }
 
 // withoutDropped returns the resources without the resources of databases that a schema change has dropped.
