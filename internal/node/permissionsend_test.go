@@ -237,8 +237,7 @@ func TestPermissionRequests(t *testing.T) {
 
 // TestManyPermissions checks that lists of 10,000 permissions are returned in pages of bounded size, and that neither
 // the lists nor the metadata take much memory. The number of resources is limited.
-func TestManyPermissions(t *testing.T) {
-	t.Parallel()
+func TestManyPermissions(t *testing.T) { // not parallel, because the test measures the heap of the process
 	const many = 10_000
 	n := startNode(t, restOptions())
 	a := accountOf(t, n)
