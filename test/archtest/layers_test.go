@@ -129,6 +129,7 @@ var withinLayer = map[string]string{
 	"internal/replica/rpc":       "internal/replica/transport",
 	"internal/control/reconcile": "internal/control/meta internal/control/placement",
 	"internal/model/access":      "internal/model/codec internal/model/dberr internal/model/feature",
+	"internal/model/dbresource":  "internal/model/codec internal/model/feature",
 	"internal/model/row":         "internal/model/cqltype",
 	"internal/model/schema": "internal/model/cqltype internal/model/dberr internal/model/epk " +
 		"internal/model/feature internal/model/keys internal/model/compat internal/model/row " +

@@ -18,6 +18,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/cqltype"
 	"github.com/ilion-db/ilion/internal/model/dberr"
+	"github.com/ilion-db/ilion/internal/model/dbresource"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/row"
@@ -188,6 +189,13 @@ func records() []record {
 				Expired: row.Expired{Own: 1 << 31, Default: 1 << 30}}})},
 		record{"region", (&meta.Region{Name: "eu", Number: 300}).Append(nil)},
 		record{"region", (&meta.Region{Name: "eu", Number: 1, State: meta.RegionRemoved}).Append(nil)},
+		record{"resource", (&dbresource.Resource{Parent: dbresource.Parent{Kind: dbresource.User, Database: 1030},
+			ID: "u", Number: 1, At: 1 << 31, Revision: 300, Nonce: 1 << 40,
+			Definition: []byte(`{"id":"u"}`)}).Append(nil)},
+		record{"resource", (&dbresource.Resource{Parent: dbresource.Parent{Kind: dbresource.Permission, Database: 1030,
+			Owner: 1}, ID: "p", Number: 2, Revision: 301, Definition: []byte(`{"id":"p"}`), Grant: dbresource.Grant{
+			Container: "AAAEBoAABAc=", Kind: "docs", Target: "i", ByRID: true, Key: "\"a\"", KeyValues: 1,
+			All: true}}).Append(nil)},
 	)
 }
 
@@ -234,6 +242,12 @@ func (r record) again() ([]byte, error) {
 		return v.Append(nil), nil
 	case "region":
 		v, err := meta.DecodeRegion("eu", r.bytes)
+		if err != nil {
+			return nil, err
+		}
+		return v.Append(nil), nil
+	case "resource":
+		v, err := dbresource.Decode(1, r.bytes)
 		if err != nil {
 			return nil, err
 		}

@@ -163,6 +163,9 @@ func (c *Cluster) Len() int { return len(c.nodes) }
 // CQL returns the client address of node i.
 func (c *Cluster) CQL(i int) string { return c.cql[i] }
 
+// REST returns the address of the REST API of node i.
+func (c *Cluster) REST(i int) string { return c.nodes[i].RESTAddr().String() }
+
 // Addrs returns the client addresses of all nodes.
 func (c *Cluster) Addrs() []string { return append([]string(nil), c.cql...) }
 

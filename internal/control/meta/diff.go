@@ -10,6 +10,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dbresource"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -66,13 +67,8 @@ func (s *State) Diff(next *State) ([]command.Record, error) {
 		}
 	}
 	d.history(s, next)
-	for key, value := range access.Changed(s.Roles, next.Roles) {
-		if value == nil {
-			d.delete(key)
-		} else {
-			d.put(key, value)
-		}
-	}
+	d.all(access.Changed(s.Roles, next.Roles))
+	d.all(dbresource.Changed(s.Resources, next.Resources))
 	slices.SortFunc(d.records, func(a, b command.Record) int { return bytes.Compare(a.Key, b.Key) })
 	return d.records, nil
 }
@@ -92,6 +88,17 @@ func (d *diff) put(key string, value []byte) {
 func (d *diff) delete(key string) {
 	if _, ok := d.old[key]; ok {
 		d.records = append(d.records, command.Record{Key: []byte(key)})
+	}
+}
+
+// all adds changed records by their keys. The value of a deleted record is nil.
+func (d *diff) all(changed map[string][]byte) {
+	for key, value := range changed {
+		if value == nil {
+			d.delete(key)
+		} else {
+			d.put(key, value)
+		}
 	}
 }
 

@@ -17,6 +17,8 @@
 //	"role/" + name         a role and its permissions (access.Role.Append)
 //	"cidr/" + name         a CIDR group (access.Group.Append)
 //	"identity/" + identity the role to which a certificate identity maps
+//	"dbresource/" + number a user, permission, or client encryption key of a database (dbresource.Resource.Append)
+//	"dbresource/last"      the highest number of such a resource
 //	"proposal/" + node     the last change by the node's Keeper: 8 random bytes, sequence u64
 //	"version"              u64, on standalone nodes only; in a cluster the partition counts versions
 //

@@ -12,6 +12,7 @@ import (
 
 	"github.com/ilion-db/ilion/internal/model/access"
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dbresource"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -148,6 +149,9 @@ func (next *State) decode(s *State, c changed) (_ *State, err error) {
 	if next.Roles, err = s.nextRoles(next.records, changed); err != nil {
 		return nil, fmt.Errorf("cannot load the roles: %w", err)
 	}
+	if next.Resources, err = s.Resources.WithRecords(under(next.records, changed, dbresource.Prefix)); err != nil {
+		return nil, fmt.Errorf("cannot load the resources of databases: %w", err)
+	}
 	if next.History, err = s.nextHistory(next.records, changed); err != nil {
 		return nil, fmt.Errorf("cannot load the history: %w", err)
 	}
@@ -203,12 +207,22 @@ func (s *State) nextNodes(records map[string][]byte, changed []string) ([]*Node,
 func (s *State) nextRoles(records map[string][]byte, changed []string) (*access.State, error) {
 	found := map[string][]byte{}
 	for _, prefix := range access.Prefixes {
-		i, _ := slices.BinarySearch(changed, prefix)
-		for ; i < len(changed) && strings.HasPrefix(changed[i], prefix); i++ {
-			found[changed[i]] = records[changed[i]]
-		}
+		maps.Copy(found, under(records, changed, prefix))
 	}
 	return s.Roles.WithRecords(found)
+}
+
+// under returns the changed records whose keys begin with a prefix. The value of a deleted record is nil.
+func under(records map[string][]byte, changed []string, prefix string) map[string][]byte {
+	var found map[string][]byte
+	i, _ := slices.BinarySearch(changed, prefix)
+	for ; i < len(changed) && strings.HasPrefix(changed[i], prefix); i++ {
+		if found == nil {
+			found = map[string][]byte{}
+		}
+		found[changed[i]] = records[changed[i]]
+	}
+	return found
 }
 
 // loadRest decodes builds and settings.

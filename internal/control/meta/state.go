@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/ilion-db/ilion/internal/model/access"
+	"github.com/ilion-db/ilion/internal/model/dbresource"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/model/topology"
 )
@@ -32,6 +33,8 @@ type State struct {
 	Settings map[string]string
 	// Roles holds the roles and their permissions.
 	Roles *access.State
+	// Resources holds the users, permissions, and client encryption keys of databases.
+	Resources *dbresource.State
 	// History holds up to EventsKept completed splits, merges, and moves, in order of their numbers.
 	History []*Event
 
@@ -42,7 +45,8 @@ type State struct {
 
 // Empty returns the state without records.
 func Empty() *State {
-	return &State{Schema: schema.New(), Topology: topology.New(), Roles: &access.State{}, records: map[string][]byte{}}
+	return &State{Schema: schema.New(), Topology: topology.New(), Roles: &access.State{},
+		Resources: &dbresource.State{}, records: map[string][]byte{}}
 }
 
 // Node returns the node with the given ID, or nil if the node does not exist.
@@ -89,6 +93,13 @@ func (s *State) WithSetting(name, text string) *State {
 func (s *State) WithRoles(roles *access.State) *State {
 	next := *s
 	next.Roles = roles
+	return &next
+}
+
+// WithResources returns a state with other resources of databases.
+func (s *State) WithResources(r *dbresource.State) *State {
+	next := *s
+	next.Resources = r
 	return &next
 }
 

@@ -101,8 +101,9 @@ func (c *Changer) Apply(ctx context.Context, change schema.Change, role string) 
 		}
 		fresh, logged = newIndexes(tables), newlyLogged(tables)
 		_, restores := change.(*schema.Restore)
-		return c.next(withoutRestores(s.WithRoles(granted(s.Roles, next, happened, role)), tables, restores), next,
-			tables, fresh)
+		s = s.WithRoles(granted(s.Roles, next, happened, role)).
+			WithResources(withoutDropped(s.Resources, old, next))
+		return c.next(withoutRestores(s, tables, restores), next, tables, fresh)
 	}
 	state, err := c.Metadata.Update(ctx, update)
 	for unknown := (*unknownNewest)(nil); errors.As(err, &unknown); {

@@ -34,6 +34,18 @@ func TestContainersNeedTheirLevel(t *testing.T) {
 	}
 }
 
+// TestResourcesNeedTheirLevel checks that no user or permission is created while some nodes may run a version that
+// would not delete it with its database.
+func TestResourcesNeedTheirLevel(t *testing.T) {
+	for level := feature.Oldest; level <= feature.Newest; level++ {
+		c, s := Changer{}, meta.Empty().WithTopology(topology.New().WithLevel(level))
+		err := c.allowsResources(s)
+		if refused := err != nil && strings.Contains(err.Error(), "ilion upgrade"); refused != (level < 10) {
+			t.Errorf("level %d: %v", level, err)
+		}
+	}
+}
+
 // TestListsNeedTheirLevel checks that no index gets vector lists while some nodes may run a version that does not write
 // entries for them.
 func TestListsNeedTheirLevel(t *testing.T) {

@@ -166,7 +166,7 @@ func (r *Restorer) CreateTables(ctx context.Context, from *meta.State, o *archiv
 	return o.Tables, nil
 }
 
-// Finish creates indexes, views, and roles after the rows have been restored.
+// Finish creates indexes, views, roles, and the resources of databases after the rows have been restored.
 func (r *Restorer) Finish(ctx context.Context, from *meta.State, o *archive.Restore) error {
 	indexes := &schema.RestoreIndexes{Stamp: r.stamp(), From: from.Schema}
 	for i := range o.Tables {
@@ -203,6 +203,7 @@ func (r *Restorer) Finish(ctx context.Context, from *meta.State, o *archive.Rest
 		if roles != s.Roles {
 			s = s.WithRoles(roles)
 		}
+		s = withResources(s, from, o.Tables, r.Level())
 		for i := range o.Tables {
 			s = s.WithSetting(settingOf(&o.Tables[i]), "")
 		}

@@ -118,6 +118,9 @@ func (f *definer) CreateContainer(ctx context.Context, d *Database, body []byte,
 	if bad != nil {
 		return nil, bad
 	}
+	if bad := f.checkEncryptionKeys(d, def); bad != nil && (!f.Renewed(ctx) || f.checkEncryptionKeys(d, def) != nil) {
+		return nil, bad
+	}
 	name := cqlName(def.ID)
 	if there := d.keyspace.Tables[name]; there != nil {
 		return nil, exists("container", def.ID, name, there.Container != nil && there.Container.ID == def.ID)
@@ -157,6 +160,9 @@ func (f *definer) ReplaceContainer(ctx context.Context, c *Container, body []byt
 		return nil, Errorf(400, 0, "The unique keys of a container cannot be changed.")
 	case !same("vectorEmbeddingPolicy") && isSet(document.View(old.JSON).Get("vectorEmbeddingPolicy")):
 		return nil, Errorf(400, 0, "The vector embedding policy of a container cannot be changed.")
+	case !same(encryptionPolicy) && isSet(document.View(old.JSON).Get(encryptionPolicy)),
+		!same(encryptionPolicy) && isSet(document.View(def.JSON).Get(encryptionPolicy)):
+		return nil, Errorf(400, 0, "The client encryption policy of a container cannot be changed.")
 	}
 	err := f.change(ctx, c, ifMatch, nil, func(t *schema.Container, in *schema.Replacing) error {
 		if t.Keep == 0 && def.Keep > 0 {

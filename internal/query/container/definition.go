@@ -90,7 +90,7 @@ func ParseDefinition(body []byte) (*Definition, *Error) {
 		return nil, e
 	}
 	for _, read := range []func(document.Value) (document.Value, *Error){d.readKey, d.readTTL, d.readUnique,
-		d.readIndex, d.readChanges, d.readComputed, d.readVectors} {
+		d.readIndex, d.readChanges, d.readComputed, d.readVectors, d.readEncryption} {
 		var e *Error
 		if v, e = read(v); e != nil {
 			return nil, e

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ilion-db/ilion/internal/model/command"
+	"github.com/ilion-db/ilion/internal/model/dbresource"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/meter"
@@ -29,9 +30,16 @@ type Coordinator interface {
 	Spend(table uint32, t token.Token, key []byte, who fairshare.Principal, u ru.Units)
 }
 
-// Store makes schema changes durable and distributes them. *schemachange.Changer implements it. See ddl.Store.
+// Store makes changes of the schema and of database resources durable and distributes them. *schemachange.Changer
+// implements it. See ddl.Store.
 type Store interface {
 	Apply(ctx context.Context, c schema.Change, role string) (*schema.Schema, []schema.Event, error)
+	// Resources returns the users, permissions, and client encryption keys that this node knows, and the version of
+	// the metadata that contains them.
+	Resources() (r *dbresource.State, version uint64)
+	// ApplyResources makes a change of the resources. revision is the version of the metadata after the change.
+	ApplyResources(ctx context.Context,
+		change func(s *schema.Schema, r *dbresource.State, revision uint64) (*dbresource.State, error)) error
 }
 
 // IndexBuilds reports the progress of index builds.

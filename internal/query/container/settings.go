@@ -13,9 +13,8 @@ import (
 // contains unsupported members of its indexing policy. A definition that sets one of these members is rejected,
 // because a setting that is stored but ignored would change the results of queries without notice.
 var (
-	unsupportedSettings = []string{"fullTextPolicy",
-		"clientEncryptionPolicy", "materializedViewDefinition", "dataMaskingPolicy"}
-	unsupportedIndexes = []string{"fullTextIndexes"}
+	unsupportedSettings = []string{"fullTextPolicy", "materializedViewDefinition", "dataMaskingPolicy"}
+	unsupportedIndexes  = []string{"fullTextIndexes"}
 )
 
 // checkSettings rejects a container definition with settings that would have no effect or have values that Cosmos DB

@@ -44,8 +44,8 @@ func (l *Log) WriteCQL(a *session.AuditEntry) {
 	})
 }
 
-// WriteREST writes a REST request. It uses the categories of CQL. The user is the name of the key that signed the
-// request.
+// WriteREST writes a REST request. It uses the categories of CQL. The user is the name of the signing key,
+// or the path of a permission.
 func (l *Log) WriteREST(a *rest.Audited) {
 	e := Entry{User: a.Key, Host: a.Local, Source: a.Remote, At: time.Now(), Keyspace: a.Database,
 		Table: a.Container, Operation: a.Text, Status: a.Status,
@@ -61,6 +61,8 @@ func (l *Log) WriteREST(a *rest.Audited) {
 		e.Category = "QUERY"
 	case a.Items || a.Operation == "execute stored procedure":
 		e.Category = "DML"
+	case strings.HasSuffix(a.Operation, " user") || strings.HasSuffix(a.Operation, " permission"):
+		e.Category = "DCL"
 	}
 	l.Write(&e)
 }

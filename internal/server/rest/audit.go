@@ -11,8 +11,8 @@ import (
 
 // Audited describes a completed request for Options.Audit. It must not be retained.
 type Audited struct {
-	// Key is the name of the key that signed the request: primary, secondary, or read-only. Key is empty if the
-	// request had no valid signature.
+	// Key is the name of the key that signed the request: primary, secondary, or read-only. For a resource token, it is
+	// DATABASE/USER/PERMISSION. It is empty if the request request had no valid signature.
 	Key           string
 	Local, Remote netip.AddrPort
 	// Operation is the name of the operation in docs/compatibility-cosmos.md, or empty if the operation is unknown.

@@ -20,7 +20,7 @@ type containerHandler struct {
 
 func (h *containerHandler) all(d *container.Database) (out []listed) {
 	for _, c := range h.engine.Containers(d) {
-		out = append(out, listed{c.ID, c.Resource()})
+		out = append(out, listed{key: c.ID, body: c.Resource()})
 	}
 	return out
 }

@@ -17,7 +17,7 @@ type databaseHandler struct {
 
 func (h *databaseHandler) all() (out []listed) {
 	for _, d := range h.engine.Databases() {
-		out = append(out, listed{d.ID, d.Resource()})
+		out = append(out, listed{key: d.ID, body: d.Resource()})
 	}
 	return out
 }

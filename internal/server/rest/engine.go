@@ -5,6 +5,7 @@ package rest
 import (
 	"context"
 
+	"github.com/ilion-db/ilion/internal/model/dbresource"
 	"github.com/ilion-db/ilion/internal/model/epk"
 	"github.com/ilion-db/ilion/internal/model/fairshare"
 	"github.com/ilion-db/ilion/internal/model/meter"
@@ -50,8 +51,25 @@ type resources interface {
 	ReplaceContainer(ctx context.Context, c *container.Container, body []byte, ifMatch string) (*container.Container,
 		error)
 	DeleteContainer(ctx context.Context, c *container.Container, ifMatch string) error
+	databaseResources
 	IndexProgress(c *container.Container) int
 	Sizes(ctx context.Context, c *container.Container) []container.Size
+}
+
+// databaseResources are users, permissions, and client encryption keys. The user is nil except for permissions.
+type databaseResources interface {
+	DatabaseResources(d *container.Database, k dbresource.Kind,
+		user *container.DatabaseResource) []*container.DatabaseResource
+	DatabaseResource(d *container.Database, k dbresource.Kind, user *container.DatabaseResource, id string,
+		byRID bool) (*container.DatabaseResource, error)
+	CreateDatabaseResource(ctx context.Context, d *container.Database, k dbresource.Kind,
+		user *container.DatabaseResource, body []byte, upsert bool) (r *container.DatabaseResource, created bool,
+		err error)
+	ReplaceDatabaseResource(ctx context.Context, r *container.DatabaseResource, body []byte,
+		ifMatch string) (*container.DatabaseResource, error)
+	DeleteDatabaseResource(ctx context.Context, r *container.DatabaseResource, ifMatch string) error
+	// Permission returns the permission of a resource token, or nil if it was replaced or deleted.
+	Permission(ctx context.Context, number uint32, nonce, revision uint64) *container.DatabaseResource
 }
 
 // records executes operations on items.

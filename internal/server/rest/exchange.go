@@ -22,10 +22,13 @@ type exchange struct {
 	request httpwire.Request
 	header  httpwire.Fields // headers of the request
 	target  *target
-	// signer is the name of the key that signed the request. operation is the requested operation. They are empty
+	// signer is the name of the key that signed the request, or the path of the permission of a resource token.
+	// operation is the requested operation. They are empty
 	// until they are known.
 	signer    string
 	operation *operation
+	// granted holds the permissions of a request with resource tokens. It is nil for a request signed with a key.
+	granted []*container.DatabaseResource
 	// body is the request body. held is the amount of memory that is counted for the body.
 	body []byte
 	held int64
@@ -63,7 +66,7 @@ func (s *Server) release(x *exchange) {
 // reset discards the previous request, but keeps the pending output.
 func (x *exchange) reset() {
 	x.header, x.target, x.signer, x.operation, x.body, x.held = nil, nil, "", nil, nil, 0
-	x.byRID = false
+	x.byRID, x.granted = false, nil
 	x.output.reset()
 }
 
@@ -117,16 +120,14 @@ func (x *exchange) serve() (a *answer, err error) {
 		target = &targetNone
 	}
 	x.target = target
-	signer, refusal := s.opts.Account.Keys().authenticate(method, x.header, target, s.opts.Clock.Wall(), x.values)
-	if refusal != nil {
+	if refusal := x.authenticate(); refusal != nil {
 		c.last = true // the connection of an unauthenticated client must be closed
 		return nil, refusal
 	}
-	x.signer = signer
 	if c.doing.client.Load() == nil {
 		c.clientConn.known()
 		// The value refers to the memory of the whole head, so it is copied.
-		c.doing.client.Store(&clientID{signer, strings.Clone(x.header.Get("User-Agent"))})
+		c.doing.client.Store(&clientID{x.signer, strings.Clone(x.header.Get("User-Agent"))})
 	}
 	if !known {
 		return nil, badRequest("The path " + strconv.Quote(path) + " does not exist in this API.")
@@ -138,9 +139,8 @@ func (x *exchange) serve() (a *answer, err error) {
 	x.operation = op
 	c.doing.target.Store(target)
 	c.doing.operation.Store(op)
-	if signer == readOnlyKey && !op.reads {
-		return nil, &failure{status: http.StatusForbidden, message: "The read-only key does not allow " + op.name +
-			". Sign the request with the primary or the secondary key."}
+	if refusal := x.authorize(); refusal != nil {
+		return nil, refusal
 	}
 	done, refusal := x.admit()
 	if refusal != nil {
@@ -151,6 +151,36 @@ func (x *exchange) serve() (a *answer, err error) {
 		return nil, err
 	}
 	return op.do(c.ctx, x)
+}
+
+// authenticate determines the key or the permissions of the request.
+func (x *exchange) authenticate() (refusal *failure) {
+	tokens, refusal := resourceTokens(x.header.Get("Authorization"))
+	if refusal != nil {
+		return refusal
+	}
+	if tokens != nil {
+		return x.authenticateTokens(tokens)
+	}
+	s := x.server
+	x.signer, refusal = s.opts.Account.Keys().authenticate(x.request.Method, x.header, x.target, s.opts.Clock.Wall(),
+		x.values)
+	return refusal
+}
+
+// authorize rejects an operation that the key or the permissions of the request do not allow on any resource.
+func (x *exchange) authorize() *failure {
+	op := x.operation
+	switch {
+	case x.granted != nil:
+		if !tokensMay(op) {
+			return forbidden()
+		}
+	case x.signer == readOnlyKey && (!op.reads || op.kind == permits):
+		return &failure{status: http.StatusForbidden, message: "The read-only key does not allow " + op.name +
+			". Sign the request with the primary or the secondary key."}
+	}
+	return nil
 }
 
 // recovered logs a panic in a request and returns the client's error.
@@ -181,8 +211,12 @@ func (x *exchange) admit() (done func(), refusal *failure) {
 
 // claimant returns the principal of the request.
 func (x *exchange) claimant() fairshare.Principal {
-	return fairshare.Principal{User: user, Connection: x.conn.clientConn.number,
+	who := fairshare.Principal{User: user, Connection: x.conn.clientConn.number,
 		Low: httpwire.EqualFold(x.header.Get(hPriority), "low")}
+	if x.granted != nil {
+		who.User += x.granted[0].Owner
+	}
+	return who
 }
 
 func busy(message string) *failure {

@@ -291,7 +291,6 @@ func TestExchanges(t *testing.T) {
 
 		{"GET /dbs/d/colls/c/conflicts", "", nil, 200, `"Conflicts":\[\],"_count":0`, nil},
 		{"GET /dbs/d/colls/c/conflicts/1", "", nil, 404, "Conflicts do not exist", nil},
-		{"GET /dbs/d/users", "", nil, 400, "Users and permissions are not supported", nil},
 		{"GET /dbs/d/colls/c/nosuch", "", nil, 401, "", nil},
 		{"PUT /dbs", "", nil, 405, `"code":"MethodNotAllowed"`, nil},
 	} {

@@ -30,6 +30,8 @@ import (
 // fake is an in-memory engine with the features that the server uses. These features are resources, items with
 // conditions, transactions, and queries that return all items.
 type fake struct {
+	databaseResources
+
 	mu         sync.Mutex
 	databases  map[string]*container.Database
 	containers map[string]*container.Container // containers by resource ID

@@ -39,6 +39,7 @@ const (
 	hPreTriggers    = "X-Ms-Documentdb-Pre-Trigger-Include"
 	hPostTriggers   = "X-Ms-Documentdb-Post-Trigger-Include"
 	hScriptLogging  = "X-Ms-Documentdb-Script-Enable-Logging"
+	hTokenExpiry    = "X-Ms-Documentdb-Expiry-Seconds"
 	hPrefer         = "Prefer"
 	hPriority       = "X-Ms-Cosmos-Priority-Level"
 	hIfMatch        = "If-Match"

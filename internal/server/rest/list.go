@@ -37,6 +37,16 @@ func (o *output) feed(rid, kind string, page [][]byte) *answer {
 type listed struct {
 	key  string
 	body []byte
+	// later, if not nil, returns the body. It is called only for the resources that a page needs.
+	later func() []byte
+}
+
+// text returns the body.
+func (r *listed) text() []byte {
+	if r.later != nil {
+		return r.later()
+	}
+	return r.body
 }
 
 // sorted sorts a list by the keys of its resources. Continuations contain these keys.
@@ -72,7 +82,7 @@ func (x *exchange) page(all []listed) ([][]byte, error) {
 	}
 	out := make([][]byte, len(all))
 	for i := range all {
-		out[i] = all[i].body
+		out[i] = all[i].text()
 	}
 	return out, nil
 }

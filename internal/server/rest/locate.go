@@ -53,20 +53,13 @@ func (l *locator) container(x *exchange) (*container.Container, error) { return 
 func (l *locator) parentContainer(x *exchange) (*container.Container, error) { return l.find(x, true) }
 
 func (l *locator) find(x *exchange, owner bool) (*container.Container, error) {
-	d, err := l.parentDatabase(x)
-	if err != nil {
+	d, c, err := l.renewedContainer(x, owner)
+	switch rid := x.header.Get(hIntendedRID); {
+	case x.granted != nil && (err != nil || !x.allowed(c)):
+		return nil, forbidden()
+	case err != nil:
 		return nil, err
-	}
-	c, err := l.knownContainer(x, d)
-	if err != nil && container.StatusOf(err) == http.StatusNotFound && l.engine.Renewed(l.ctx) {
-		if d, err = l.knownDatabase(x); err == nil {
-			c, err = l.knownContainer(x, d)
-		}
-	}
-	if err != nil {
-		return nil, missing(err, owner)
-	}
-	if rid := x.header.Get(hIntendedRID); owner && rid != "" && rid != c.RID {
+	case owner && rid != "" && rid != c.RID:
 		return nil, &failure{status: http.StatusBadRequest, sub: container.SubOtherRID,
 			message: "The container was dropped and re-created. Read it again."}
 	}
@@ -76,6 +69,22 @@ func (l *locator) find(x *exchange, owner bool) (*container.Container, error) {
 		x.setOwner(d, c)
 	}
 	return c, nil
+}
+
+// renewedContainer returns the container of the path and its database. It returns 404 only after it has waited for the
+// newest schema.
+func (l *locator) renewedContainer(x *exchange, owner bool) (*container.Database, *container.Container, error) {
+	d, err := l.parentDatabase(x)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := l.knownContainer(x, d)
+	if err != nil && container.StatusOf(err) == http.StatusNotFound && l.engine.Renewed(l.ctx) {
+		if d, err = l.knownDatabase(x); err == nil {
+			c, err = l.knownContainer(x, d)
+		}
+	}
+	return d, c, missing(err, owner)
 }
 
 // knownContainer finds the container of the path in a database.

@@ -87,7 +87,7 @@ func (h *offerHandler) all() (out []listed, err error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, listed{o.ID, b})
+		out = append(out, listed{key: o.ID, body: b})
 	}
 	return out, nil
 }

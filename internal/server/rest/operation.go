@@ -36,6 +36,13 @@ const (
 	get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 )
 
+// These are the names of operations that a grant treats differently from the other operations of their kind.
+const (
+	queryPlan        = "query plan"
+	bulkOperation    = "bulk"
+	executeProcedure = "execute stored procedure"
+)
+
 // newRoutes returns the routing table. If several operations have the same method and path, the first operation with
 // matching headers is used.
 func newRoutes(s *Server) routes {
@@ -43,8 +50,9 @@ func newRoutes(s *Server) routes {
 	at := &locator{e, s.ctx}
 	root, database, offer := accountHandler{&s.opts}, &databaseHandler{e, lists}, &offerHandler{e, lists}
 	coll, program := &containerHandler{e, tokens, lists}, &scriptHandler{e, s.scripts, tokens, lists}
+	owned := &userHandler{e, s.opts.Account, &s.opts, lists}
 	item, query := &itemHandler{e, s.scripts, tokens}, &queryHandler{e, e, s.scripts, tokens}
-	return routes{
+	return append(routes{
 		{"read account", get, account, false, nil, true, root.read},
 
 		{"query databases", post, databases, true, isQuery, true, database.list},
@@ -60,10 +68,10 @@ func newRoutes(s *Server) routes {
 		{"replace container", put, containers, false, nil, false, on(at.container, coll.replace)},
 		{"delete container", del, containers, false, nil, false, on(at.container, coll.remove)},
 
-		{"query plan", post, items, true, isQueryPlan, true, on(at.parentContainer, query.plan)},
+		{queryPlan, post, items, true, isQueryPlan, true, on(at.parentContainer, query.plan)},
 		{"query items", post, items, true, isQuery, true, on(at.parentContainer, query.query)},
 		{"batch", post, items, true, isAtomicBatch, false, on(at.parentContainer, item.batch)},
-		{"bulk", post, items, true, isBatch, false, on(at.parentContainer, item.bulk)},
+		{bulkOperation, post, items, true, isBatch, false, on(at.parentContainer, item.bulk)},
 		{"upsert item", post, items, true, isUpsert, false, on(at.parentContainer, item.does(container.Upsert))},
 		{"create item", post, items, true, nil, false, on(at.parentContainer, item.does(container.Create))},
 		{"change feed", get, items, true, isChangeFeed, true, on(at.parentContainer, query.changes)},
@@ -92,19 +100,12 @@ func newRoutes(s *Server) routes {
 		{"read script", get, procedures, false, nil, true, on(at.parentContainer, program.read)},
 		{"replace script", put, procedures, false, nil, false, on(at.parentContainer, program.replace)},
 		{"delete script", del, procedures, false, nil, false, on(at.parentContainer, program.remove)},
-		{"execute stored procedure", post, procedures, false, nil, false, on(at.parentContainer, program.execute)},
-	}
+		{executeProcedure, post, procedures, false, nil, false, on(at.parentContainer, program.execute)},
+	}, owned.routes(at)...)
 }
 
 // find returns the operation of a request.
 func (r routes) find(method string, t *target, h httpwire.Fields) (*operation, *failure) {
-	switch t.kind {
-	case users, permits:
-		return nil, badRequest("Users and permissions are not supported. Sign requests with the read-only key of the " +
-			"account for clients that only read.")
-	case clientKeys:
-		return nil, badRequest("Client encryption keys are not supported.")
-	}
 	kind := t.kind
 	if kind == triggers || kind == functions {
 		kind = procedures

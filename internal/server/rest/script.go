@@ -42,7 +42,7 @@ func (x *exchange) resourceOf(c *container.Container, s *container.Script) []byt
 
 func (x *exchange) allScripts(c *container.Container) (out []listed) {
 	for _, s := range c.Scripts(scriptKinds[x.target.kind].kind) {
-		out = append(out, listed{s.ID, x.resourceOf(c, s)})
+		out = append(out, listed{key: s.ID, body: x.resourceOf(c, s)})
 	}
 	return out
 }

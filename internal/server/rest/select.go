@@ -61,7 +61,7 @@ func (l lists) selectFrom(ctx context.Context, who fairshare.Principal, q *conta
 	start := run.After.Start()
 	source := func(yield func(sql.Row, error) bool) {
 		for _, r := range all {
-			if r.key >= start && !yield(sql.Row{Place: r.key, Item: document.View(r.body)}, nil) {
+			if r.key >= start && !yield(sql.Row{Place: r.key, Item: document.View(r.text())}, nil) {
 				return
 			}
 		}

@@ -141,7 +141,8 @@ type Server struct {
 	watching bool
 }
 
-// user is the principal of all clients that sign with an account key.
+// user is the principal of all clients that sign with an account key. The principals of users with resource tokens have
+// higher numbers.
 const user = 1 << 31
 
 // New returns a server without a listener.

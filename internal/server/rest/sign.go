@@ -105,11 +105,7 @@ func (k *Keys) authenticate(method string, h httpwire.Fields, t *target, now tim
 			"sign: '" + string(signed) + "'")
 	}
 	if d := now.Sub(when); d > skewMax || d < -skewMax {
-		return "", &failure{status: http.StatusForbidden, message: "The authorization token is not valid at the " +
-			"current time. Please create another token and retry (token start time: " +
-			when.Add(-skewMax).UTC().Format(http.TimeFormat) + ", token expiry time: " +
-			when.Add(skewMax).UTC().Format(http.TimeFormat) + ", current server time: " +
-			now.UTC().Format(http.TimeFormat) + ")."}
+		return "", notNow(when.Add(-skewMax), when.Add(skewMax), now)
 	}
 	return signer, nil
 }
@@ -141,10 +137,7 @@ func parseSignature(given *[sha256.Size]byte, text string) *failure {
 			return nil
 		}
 	}
-	switch {
-	case strings.HasPrefix(text, "type=resource"):
-		return unauthorized("Resource tokens are not supported. Sign the request with an account key.")
-	case strings.HasPrefix(text, "type=aad"):
+	if strings.HasPrefix(text, "type=aad") {
 		return unauthorized("Microsoft Entra ID tokens are not supported. Sign the request with an account key.")
 	}
 	return unauthorized("The input authorization token is not valid: it has the form " +

@@ -88,8 +88,10 @@ func TestOperations(t *testing.T) {
 		{post, "/dbs/d/colls/c/triggers/p", is(), "The method POST is not supported for this path", false},
 		{put, "/dbs/d", is(), "The method PUT is not supported for this path", false},
 		{"BREW", "/", is(), "The method BREW is not supported for this path", false},
-		{get, "/dbs/d/users", is(), "Users and permissions are not supported", false},
-		{post, "/dbs/d/clientencryptionkeys", is(), "Client encryption keys are not supported", false},
+		{get, "/dbs/d/users", is(), "list users", true},
+		{post, "/dbs/d/users/u/permissions", is(hUpsert), "upsert permission", false},
+		{post, "/dbs/d/clientencryptionkeys", is(), "create client encryption key", false},
+		{del, "/dbs/d/clientencryptionkeys/k", is(), "The method DELETE is not supported for this path", false},
 	} {
 		op, refusal := routes.find(c.method, parseTarget(c.path), c.header)
 		switch {
@@ -108,6 +110,7 @@ func FuzzTarget(f *testing.F) {
 		f.Add(c.path, signed(c.sig).Get("Authorization"))
 	}
 	f.Add("/dbs/%", "type=master&ver=1.0&sig=")
+	f.Add("/dbs/d", tokenPrefix+"AAAA;AAAA;,"+tokenPrefix+";")
 	keys := &Keys{Primary: keyOf(7), Secondary: keyOf(8), ReadOnly: keyOf(9)}
 	routes := New(newFake(), noScripts{}, Options{}).routes
 	f.Fuzz(func(t *testing.T, path, authorization string) {
@@ -122,6 +125,12 @@ func FuzzTarget(f *testing.F) {
 			{Name: hDate, Value: signedAt.Format(http.TimeFormat)}}
 		if _, refusal := keys.authenticate(get, h, target, signedAt, nil); refusal == nil {
 			t.Errorf("%q logs in with %q", path, authorization)
+		}
+		tokens, _ := resourceTokens(authorization)
+		for _, token := range tokens {
+			if _, refusal := keys.verify(token, signedAt); refusal == nil {
+				t.Errorf("the token %q is valid", token)
+			}
 		}
 		_, _ = routes.find(post, target, h)
 	})
