@@ -116,6 +116,7 @@ var withinLayer = map[string]string{
 	"internal/replica/incarnation":    "",
 	"internal/replica/pebblecheck":    "",
 	"internal/replica/diskfs":         "",
+	"internal/replica/encryption":     "",
 	"internal/replica/partitioncount": "internal/replica/partition internal/replica/storage",
 	"internal/replica/quota":          "internal/replica/partition internal/replica/storage",
 	"internal/replica/storage":        "internal/replica/diskfs internal/replica/pebblecheck",
