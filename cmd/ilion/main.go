@@ -41,6 +41,7 @@ type commands struct {
 	Partition    partitionCommand    `cmd:"" group:"operate" help:"List, split, merge, and move physical partitions"`
 	Verify       verifyCommand       `cmd:"" group:"operate" help:"Check views and indexes and repair them"`
 	Upgrade      upgradeCommand      `cmd:"" group:"operate" help:"Enable the features of the installed version (irreversible)"`
+	Encryption   encryptionCommand   `cmd:"" group:"operate" help:"Create, show, and rotate the keys of encrypted data"`
 	Cert         certCommand         `cmd:"" group:"operate" help:"Create and renew certificates for nodes"`
 	Account      accountCommand      `cmd:"" group:"operate" help:"Show the keys of the REST API"`
 	HashPassword hashPasswordCommand `cmd:"" group:"operate" name:"hash-password" help:"Hash a password for auth.users"`

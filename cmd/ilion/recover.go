@@ -52,6 +52,7 @@ func (g *planOptions) make(out io.Writer, surveys []*recovery.NodeState) (*recov
 
 type recoverLocalCommand struct {
 	planOptions
+	storeKeyOptions
 	Data []string `name:"data" required:"" placeholder:"DIR" help:"Data directory of a surviving node. Repeat for each node."`
 	Yes  bool     `name:"yes" help:"Do not ask for confirmation"`
 }
@@ -61,9 +62,13 @@ func (c *recoverLocalCommand) Run(out io.Writer) error {
 	if err := requireTerminal(c.Yes); err != nil {
 		return err
 	}
+	key, err := c.source()
+	if err != nil {
+		return err
+	}
 	var surveys []*recovery.NodeState
 	for _, dir := range c.Data {
-		s, err := recovery.Inspect(dir, time.Now())
+		s, err := recovery.Inspect(dir, key, time.Now())
 		if err != nil {
 			return err
 		}
@@ -79,7 +84,7 @@ func (c *recoverLocalCommand) Run(out io.Writer) error {
 		}
 	}
 	for _, dir := range c.Data {
-		if err := recovery.Apply(p, digest, dir, time.Now()); err != nil {
+		if err := recovery.Apply(p, digest, dir, key, time.Now()); err != nil {
 			return fmt.Errorf("%w. To resume, run ilion recover apply --plan %s for each directory", err, c.Plan)
 		}
 		fmt.Fprintf(out, "%s was recovered.\n", dir)
@@ -89,6 +94,7 @@ func (c *recoverLocalCommand) Run(out io.Writer) error {
 }
 
 type recoverInspectCommand struct {
+	storeKeyOptions
 	Data string `name:"data" required:"" placeholder:"DIR" help:"Data directory of the node"`
 	File string `arg:"" placeholder:"FILE" help:"File for the exported state. Protect it: it contains password hashes."`
 }
@@ -98,7 +104,11 @@ func (c *recoverInspectCommand) Run(out io.Writer) error {
 	if _, err := os.Lstat(c.File); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("cannot write %s: the file exists", c.File)
 	}
-	s, err := recovery.Inspect(c.Data, time.Now())
+	key, err := c.source()
+	if err != nil {
+		return err
+	}
+	s, err := recovery.Inspect(c.Data, key, time.Now())
 	if err != nil {
 		return err
 	}
@@ -126,6 +136,7 @@ func (c *recoverPlanCommand) Run(out io.Writer) error {
 }
 
 type recoverApplyCommand struct {
+	storeKeyOptions
 	Plan string `name:"plan" required:"" placeholder:"FILE" help:"Recovery plan"`
 	Data string `name:"data" required:"" placeholder:"DIR" help:"Data directory of the node"`
 	Yes  bool   `name:"yes" help:"Do not ask for confirmation"`
@@ -134,6 +145,10 @@ type recoverApplyCommand struct {
 // Run applies a plan to a data directory.
 func (c *recoverApplyCommand) Run(out io.Writer) error {
 	if err := requireTerminal(c.Yes); err != nil {
+		return err
+	}
+	key, err := c.source()
+	if err != nil {
 		return err
 	}
 	p, digest, err := recovery.ReadPlan(c.Plan)
@@ -146,7 +161,7 @@ func (c *recoverApplyCommand) Run(out io.Writer) error {
 			return err
 		}
 	}
-	switch err := recovery.Apply(p, digest, c.Data, time.Now()); {
+	switch err := recovery.Apply(p, digest, c.Data, key, time.Now()); {
 	case errors.Is(err, recovery.ErrDone):
 		fmt.Fprintf(out, "Plan %s has already been applied to %s.\n", digest, c.Data)
 	case err != nil:

@@ -32,6 +32,9 @@ type startCommand struct {
 	Bootstrap      bool     `help:"Create a cluster; with --join, only on the first node listed"`
 	Join           []string `placeholder:"HOST:PORT,..." help:"Join the cluster of these nodes"`
 	JoinSecretFile *string  `placeholder:"FILE" help:"File with the secret of a cluster without certificates"`
+	KeyFile        *string  `name:"encryption-key-file" placeholder:"FILE" help:"File with the key that encrypts the data"`
+	KeyCommand     *string  `name:"encryption-key-command" placeholder:"COMMAND" help:"Command that prints the key"`
+	OldKeyFile     *string  `name:"encryption-old-key-file" placeholder:"FILE" help:"File with the previous key, to replace it"`
 	Region         *string  `placeholder:"NAME" help:"Region of the node; clients see it as the data center (default datacenter1)"`
 	Zone           *string  `placeholder:"NAME" help:"Zone of the node; clients see it as the rack (default rack1)"`
 	Config         string   `placeholder:"FILE" help:"Configuration file (YAML); command-line options take precedence"`
@@ -57,6 +60,8 @@ func (c *startCommand) options(log *slog.Logger) (options.Options, error) {
 		{&o.REST.Address, c.REST}, {&o.Commit, c.Commit},
 		{&o.Cluster.Internal, c.Internal}, {&o.Cluster.Advertise, c.Advertise},
 		{&o.Cluster.JoinSecretFile, c.JoinSecretFile},
+		{&o.Storage.Encryption.KeyFile, c.KeyFile}, {&o.Storage.Encryption.KeyCommand, c.KeyCommand},
+		{&o.Storage.Encryption.OldKeyFile, c.OldKeyFile},
 		{&o.Region, c.Region}, {&o.Zone, c.Zone}} {
 		if s.from != nil {
 			*s.to = *s.from

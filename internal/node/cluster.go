@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/control/meta"
 	"github.com/ilion-db/ilion/internal/control/peers"
@@ -129,12 +127,12 @@ func (c *cluster) rejoinMeta(replica topology.ReplicaID) {
 func (c *cluster) openLog() error {
 	n := c.n
 	o := raftlog.Options{
-		FS: vfs.Default, MemtableBytes: int64(n.opts.Memory.Memtable), NodeCacheBytes: int64(n.opts.Memory.Budget / 16),
+		FS: n.files, MemtableBytes: int64(n.opts.Memory.Memtable), NodeCacheBytes: int64(n.opts.Memory.Budget / 16),
 		MaxOpenFiles: n.tables, Reserve: n.reserve, Owner: n.life,
 	}
 	dir := filepath.Join(n.opts.Data, membership.LogDir)
 	if n.opts.Data == "" {
-		o.FS, dir = vfs.NewMem(), filepath.Join(memoryDir, membership.LogDir)
+		dir = filepath.Join(memoryDir, membership.LogDir)
 	}
 	var directory *incarnation.Directory
 	var err error

@@ -21,6 +21,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
+
 	"github.com/ilion-db/ilion/internal/control/autosplit"
 	"github.com/ilion-db/ilion/internal/control/backfill"
 	"github.com/ilion-db/ilion/internal/control/clusterquery"
@@ -45,6 +47,7 @@ import (
 	"github.com/ilion-db/ilion/internal/query/cql/view"
 	"github.com/ilion-db/ilion/internal/replica/changebuffer"
 	"github.com/ilion-db/ilion/internal/replica/diskfs"
+	"github.com/ilion-db/ilion/internal/replica/encryption"
 	"github.com/ilion-db/ilion/internal/replica/partition"
 	"github.com/ilion-db/ilion/internal/replica/rpc"
 	"github.com/ilion-db/ilion/internal/replica/storage"
@@ -102,7 +105,10 @@ type data struct {
 	// changes buffers the changes that archives of backups need.
 	changes *changebuffer.Buffer
 	reserve *diskfs.Reserve // reserve of file descriptors
-	tables  int             // maximum number of tables that the store keeps open
+	// files is the file system of the stores. keys are its keys, or nil if the data is not encrypted.
+	files  vfs.FS
+	keys   *encryption.Keys
+	tables int // maximum number of tables that the store keeps open
 }
 
 // definition holds the schema, the topology, and the parts that change them.
@@ -225,6 +231,9 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.openMetadata(ctx); err != nil {
 		return err
 	}
+	if err := n.maintainKeys(ctx); err != nil {
+		return err
+	}
 	if err := ctx.Err(); err != nil {
 		return err // opening the store may have taken a long time
 	}
@@ -248,6 +257,7 @@ func (n *Node) openAudit() (err error) {
 	if !o.Enabled {
 		return nil
 	}
+	o.Sealer = n.sealer()
 	n.audit, err = audit.Open(*o, filepath.Join(n.opts.Data, auditDir), n.log)
 	if err == nil {
 		n.life.OnClose(n.audit.Close)

@@ -41,16 +41,15 @@ func (n *Node) openStore(ctx context.Context) error {
 	if err := restrictDirectory(n.opts.Data); err != nil {
 		return err
 	}
-	var fs vfs.FS = vfs.Default
-	dir := n.opts.Data
-	if dir == "" {
-		fs, dir = vfs.NewMem(), memoryDir
+	var dir string
+	if n.files, dir, err = n.openFiles(ctx); err != nil {
+		return err
 	}
 	usage := n.opts.Testing.DiskUsage
 	if n.opts.Data != "" && usage == nil {
 		usage = diskUsage
 	}
-	n.store, err = storage.Open(fs, dir, storage.Options{
+	n.store, err = storage.Open(n.files, dir, storage.Options{
 		DiskUsage:     usage,
 		Identity:      identity,
 		Levels:        n.levels,
@@ -222,6 +221,9 @@ func (n *Node) openMetadata(ctx context.Context) error {
 	n.replayer = &coordinator.Replayer{Coordinator: n.coordinator, Log: n.log}
 	n.maintenance = &operations.Maintenance{Metadata: n.metadata, Host: n.host, Store: n.store, Data: n.opts.Data,
 		Newest: n.levels.Newest, Standalone: n.cluster == nil}
+	if n.keys != nil {
+		n.maintenance.Keys = n.keys
+	}
 	n.partitions = &operations.Partitions{Metadata: n.metadata, Tables: n.catalog, Host: n.host, Store: n.store,
 		Log: n.log}
 	if n.cluster != nil {

@@ -22,6 +22,9 @@ func (n *Node) newReporter() *admin.Reporter {
 		Statistics: n.stats, ChangeBuffer: n.changes, Views: n.views,
 		Slow: n.Slow, Clock: n.clock,
 	}
+	if n.keys != nil {
+		out.Encryption = n.keys
+	}
 	if n.account.REST != nil {
 		out.REST = n.account.REST.Stats()
 	}

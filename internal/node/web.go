@@ -48,6 +48,9 @@ func (n *Node) serveHTTP(archives *backup.Service) error {
 	if n.cluster != nil {
 		pages.Nodes, pages.Regions = n.cluster.operations, n.cluster.regions
 	}
+	if n.keys != nil {
+		pages.Encryption = n.keys
+	}
 	gate := &admin.Gate{Open: n.opts.Auth.AnonymousEndpoints, Log: n.log}
 	if l := listenAdmin(n.opts.Data, n.log); l != nil {
 		gate.Socket = l.Addr().String()

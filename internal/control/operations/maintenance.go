@@ -5,6 +5,7 @@ package operations
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -24,6 +25,8 @@ type Maintenance struct {
 	Store    *storage.Store
 	// Data is the data directory. It is empty if the data is in memory.
 	Data string
+	// Keys copies the registry of data keys. It is nil if the data is not encrypted.
+	Keys interface{ CopyRegistry(dir string) error }
 	// Newest is the newest feature level that this version supports.
 	Newest feature.Level
 	// Standalone reports whether the node is standalone.
@@ -55,5 +58,11 @@ func (m *Maintenance) Checkpoint() (string, error) {
 	}
 	defer m.copying.Unlock()
 	dir := filepath.Clean(m.Data) + ".checkpoint-" + time.Now().UTC().Format("20060102T150405.000Z")
-	return dir, m.Store.Checkpoint(dir)
+	if err := m.Store.Checkpoint(dir); err != nil || m.Keys == nil {
+		return dir, err
+	}
+	if err := m.Keys.CopyRegistry(dir); err != nil {
+		return dir, errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/replica/encryption"
 	"github.com/ilion-db/ilion/internal/replica/incarnation"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
@@ -40,9 +41,9 @@ func unfinishedText(digest string) string {
 
 // Apply applies a plan to the directory of a stopped node. After an interruption, the caller can call Apply again with
 // the same plan. It returns ErrDone if the plan has already been applied. It returns an error without changing the
-// directory if the plan is rejected.
-func Apply(p *Plan, digest, dir string, now time.Time) (err error) {
-	d, err := open(dir, false)
+// directory if the plan is rejected. key is the source of the store key if the directory is encrypted.
+func Apply(p *Plan, digest, dir string, key encryption.KeySource, now time.Time) (err error) {
+	d, err := open(dir, key, false)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func (p *Plan) begin(d *directory, digest, dir string) error {
 	s, err := d.inspect()
 	if err == nil {
 		s.Dir = dir
-		err = WriteNodeState(filepath.Join(dir, beforeFile), s)
+		err = d.saveState(filepath.Join(dir, beforeFile), s)
 	}
 	if err != nil {
 		return err

@@ -16,10 +16,14 @@ import (
 	"github.com/ilion-db/ilion/internal/control/membership"
 	"github.com/ilion-db/ilion/internal/model/command"
 	"github.com/ilion-db/ilion/internal/model/keys"
+	"github.com/ilion-db/ilion/internal/replica/encryption"
 	"github.com/ilion-db/ilion/internal/replica/raftgroup"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/storage"
 )
+
+// noKey is the key of a directory that is not encrypted.
+var noKey encryption.KeySource
 
 // directoryOf creates the data directory that a node's survey describes. The log of partition 1 also has two entries
 // that are not applied: a split and then a membership change.
@@ -96,7 +100,7 @@ func TestApplyInterrupted(t *testing.T) {
 	w := newTestCluster(t, 4, []int{1, 2, 3, 4})
 	for steps := range 5 {
 		dir := w.directoryOf(1)
-		s, err := Inspect(dir, time.Unix(1e9, 0))
+		s, err := Inspect(dir, noKey, time.Unix(1e9, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +108,7 @@ func TestApplyInterrupted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := open(dir, false)
+		d, err := open(dir, noKey, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,16 +129,16 @@ func TestApplyInterrupted(t *testing.T) {
 		if err := starts(t, dir, nil); err == nil || !strings.Contains(err.Error(), "is incomplete") {
 			t.Fatalf("after %d steps the node starts: %v", steps, err)
 		}
-		if _, err := Inspect(dir, time.Now()); err == nil || !strings.Contains(err.Error(), "is incomplete") {
+		if _, err := Inspect(dir, noKey, time.Now()); err == nil || !strings.Contains(err.Error(), "is incomplete") {
 			t.Fatalf("after %d steps it can be surveyed: %v", steps, err)
 		}
-		if err := Apply(p, "another", dir, time.Now()); err == nil {
+		if err := Apply(p, "another", dir, noKey, time.Now()); err == nil {
 			t.Fatal("another plan is applied")
 		}
-		if err := Apply(p, "digest", dir, time.Now()); err != nil {
+		if err := Apply(p, "digest", dir, noKey, time.Now()); err != nil {
 			t.Fatalf("after %d steps: %v", steps, err)
 		}
-		if err := Apply(p, "digest", dir, time.Now()); !errors.Is(err, ErrDone) {
+		if err := Apply(p, "digest", dir, noKey, time.Now()); !errors.Is(err, ErrDone) {
 			t.Fatalf("once more: %v", err)
 		}
 		if b, err := os.ReadFile(filepath.Join(dir, doneFile)); err != nil || !strings.Contains(string(b),
@@ -198,7 +202,7 @@ func checkApplied(t *testing.T, p *Plan, store *storage.Store, log *raftlog.Stor
 func TestChangedDirectory(t *testing.T) {
 	w := newTestCluster(t, 4, []int{1, 2, 3, 4})
 	dir, other := w.directoryOf(1), w.directoryOf(2)
-	s, err := Inspect(dir, time.Now())
+	s, err := Inspect(dir, noKey, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +225,8 @@ func TestChangedDirectory(t *testing.T) {
 	if p, _, err = ReadPlan(planName); err != nil {
 		t.Fatal(err)
 	}
-	if err := Apply(p, digest, other, time.Now()); err == nil || !strings.Contains(err.Error(), "is not in the plan") {
+	err = Apply(p, digest, other, noKey, time.Now())
+	if err == nil || !strings.Contains(err.Error(), "is not in the plan") {
 		t.Errorf("another node: %v", err)
 	}
 	grows := func(_ *storage.Store, log *raftlog.Store) {
@@ -238,13 +243,13 @@ func TestChangedDirectory(t *testing.T) {
 	if err := starts(t, grown, grows); err != nil {
 		t.Fatal(err)
 	}
-	if err := Apply(p, digest, grown, time.Now()); err == nil || !strings.Contains(err.Error(), "has changed") {
+	if err := Apply(p, digest, grown, noKey, time.Now()); err == nil || !strings.Contains(err.Error(), "has changed") {
 		t.Errorf("its log has grown: %v", err)
 	}
 	if err := starts(t, dir, func(*storage.Store, *raftlog.Store) {}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Apply(p, digest, dir, time.Now()); err != nil {
+	if err := Apply(p, digest, dir, noKey, time.Now()); err != nil {
 		t.Errorf("it was started: %v", err)
 	}
 	b, err := os.ReadFile(planName)

@@ -26,6 +26,18 @@ func WriteNodeState(name string, s *NodeState) error {
 	return err
 }
 
+// saveState writes a node state to a file in the directory, encrypted if the directory is encrypted.
+func (d *directory) saveState(name string, s *NodeState) error {
+	text, _, err := encode(stateHead, s)
+	if err == nil {
+		text, err = d.keys.Seal(text)
+	}
+	if err != nil {
+		return err
+	}
+	return writeFile(name, text)
+}
+
 // ReadNodeState reads a file that WriteNodeState has written.
 func ReadNodeState(name string) (*NodeState, error) {
 	s := &NodeState{}
@@ -44,12 +56,21 @@ func ReadPlan(name string) (*Plan, string, error) {
 }
 
 func write(name, head string, v any) (string, error) {
-	body, err := json.Marshal(v)
+	text, sum, err := encode(head, v)
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(body)
-	return digest(sum[:]), writeFile(name, append(fmt.Appendf(nil, "%s%x\n", head, sum), append(body, '\n')...))
+	return sum, writeFile(name, text)
+}
+
+// encode returns the content of a file and its digest.
+func encode(head string, v any) (text []byte, sum string, err error) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil, "", err
+	}
+	hash := sha256.Sum256(body)
+	return append(fmt.Appendf(nil, "%s%x\n", head, hash), append(body, '\n')...), digest(hash[:]), nil
 }
 
 func read(name, head, what string, v any) (string, error) {

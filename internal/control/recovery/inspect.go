@@ -4,6 +4,7 @@ package recovery
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -18,6 +19,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/model/topology"
+	"github.com/ilion-db/ilion/internal/replica/encryption"
 	"github.com/ilion-db/ilion/internal/replica/incarnation"
 	"github.com/ilion-db/ilion/internal/replica/raftlog"
 	"github.com/ilion-db/ilion/internal/replica/storage"
@@ -135,23 +137,33 @@ func (s *NodeState) fingerprint(forced map[uint64]bool) (string, error) {
 
 // directory is an open data directory.
 type directory struct {
+	fs    vfs.FS
+	keys  *encryption.Keys // nil if the directory is not encrypted
 	store *storage.Store
 	log   *raftlog.Store
 	line  *incarnation.Directory
 }
 
 // open opens the intact directory of a stopped cluster node.
-func open(dir string, readOnly bool) (*directory, error) {
+func open(dir string, key encryption.KeySource, readOnly bool) (*directory, error) {
 	if id, err := storage.ReadIdentity(vfs.Default, dir); err != nil {
 		return nil, err
 	} else if id == nil {
 		return nil, fmt.Errorf("%s is not a data directory", dir)
 	}
-	store, err := storage.Open(vfs.Default, dir, storage.Options{ReadOnly: readOnly})
+	d := &directory{fs: vfs.Default}
+	var err error
+	d.keys, err = encryption.Open(context.Background(), d.fs, encryption.Options{Key: key,
+		Dirs: []string{dir, filepath.Join(dir, membership.LogDir)}, KeepPlain: true})
 	if err != nil {
+		return nil, fmt.Errorf("open data directory %s: %w", dir, err)
+	}
+	if d.keys != nil {
+		d.fs = d.keys.FS()
+	}
+	if d.store, err = storage.Open(d.fs, dir, storage.Options{ReadOnly: readOnly}); err != nil {
 		return nil, err
 	}
-	d := &directory{store: store}
 	if err := d.openLog(dir, readOnly); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -167,7 +179,7 @@ func (d *directory) openLog(dir string, readOnly bool) (err error) {
 	if d.line, err = incarnation.Open(d.store); err != nil {
 		return err
 	}
-	o := raftlog.Options{MustExist: true, ReadOnly: readOnly}
+	o := raftlog.Options{FS: d.fs, MustExist: true, ReadOnly: readOnly}
 	if d.log, err = raftlog.Open(filepath.Join(dir, membership.LogDir), o); err != nil {
 		return fmt.Errorf("cannot open the Raft log: %w", err)
 	}
@@ -182,9 +194,10 @@ func (d *directory) close() error {
 	return errors.Join(err, d.store.Close())
 }
 
-// Inspect reads the state of a stopped node from its directory without changing the directory.
-func Inspect(dir string, now time.Time) (*NodeState, error) {
-	d, err := open(dir, true)
+// Inspect reads the state of a stopped node from its directory without changing the directory. key is the source of the
+// store key if the directory is encrypted.
+func Inspect(dir string, key encryption.KeySource, now time.Time) (*NodeState, error) {
+	d, err := open(dir, key, true)
 	if err != nil {
 		return nil, err
 	}

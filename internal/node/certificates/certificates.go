@@ -68,7 +68,8 @@ func Load(o *options.Options, log *slog.Logger) (*Store, error) {
 		return nil, err
 	}
 	s.use(clients, s.lifetimesOf(clients, s.nodeTLS))
-	warnReadable(log, s.node.Key, s.client.Key, o.Cluster.JoinSecretFile)
+	warnReadable(log, s.node.Key, s.client.Key, o.Cluster.JoinSecretFile,
+		o.Storage.Encryption.KeyFile, o.Storage.Encryption.OldKeyFile)
 	return s, nil
 }
 

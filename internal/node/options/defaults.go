@@ -30,6 +30,8 @@ func (o Options) WithDefaults() Options {
 	o.Limits.setDefaults(o.Memory.Budget)
 	setDefault(&o.Storage.MinFreeDisk, 5)
 	setDefault(&o.Storage.SweepKeys, 100_000)
+	setDefault(&o.Storage.Encryption.DataKeyBits, 128)
+	setDefault(&o.Storage.Encryption.Rotation, 7*24*time.Hour)
 	setDefault(&o.Splits.StorageCap, storageCap)
 	setDefault(&o.Splits.Units, splitUnits)
 	setDefault(&o.Merges.IdlePeriod, idlePeriod)

@@ -14,6 +14,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/query/cql/guardrail"
+	"github.com/ilion-db/ilion/internal/replica/encryption"
 	"github.com/ilion-db/ilion/internal/server/audit"
 )
 
@@ -151,6 +152,34 @@ type Storage struct {
 	MinFreeDisk int `yaml:"min_free_disk_percent"`
 	// SweepKeys is the maximum number of keys per second that are examined to remove deleted and expired data.
 	SweepKeys int `yaml:"sweep_keys_per_second"`
+	// Encryption configures the encryption of the data directory. The zero value disables it.
+	Encryption Encryption `yaml:"encryption"`
+}
+
+// Encryption configures the encryption of the data directory. It is enabled if KeyFile or KeyCommand is set.
+type Encryption struct {
+	// KeyFile contains the store key. KeyCommand is a program, with arguments, that prints the key.
+	KeyFile    string `yaml:"key_file"`
+	KeyCommand string `yaml:"key_command"`
+	// OldKeyFile and OldKeyCommand provide the previous store key if the key was changed while the node was stopped.
+	OldKeyFile    string `yaml:"old_key_file"`
+	OldKeyCommand string `yaml:"old_key_command"`
+	// Rotation is the age at which a data key is replaced; the default is 7 days.
+	Rotation time.Duration `yaml:"rotation"`
+	// DataKeyBits is the size of the AES keys that encrypt the contents of files: 128 (default) or 256.
+	DataKeyBits int `yaml:"data_key_bits"`
+	// Decrypt switches encryption off: new files are not encrypted. The key is still required to read older files.
+	Decrypt bool `yaml:"decrypt"`
+}
+
+// Key returns the source of the store key.
+func (e *Encryption) Key() encryption.KeySource {
+	return encryption.KeySource{File: e.KeyFile, Command: e.KeyCommand}
+}
+
+// OldKey returns the source of the previous store key.
+func (e *Encryption) OldKey() encryption.KeySource {
+	return encryption.KeySource{File: e.OldKeyFile, Command: e.OldKeyCommand}
 }
 
 // Auth configures password authentication and permissions. They are enabled if users are configured or Roles is true.

@@ -92,8 +92,26 @@ func TestValidate(t *testing.T) {
 		},
 		"storage.sweep_keys_per_second 99 is out of range: use 100 ": func(o *Options) { o.Storage.SweepKeys = 99 },
 		"storage.min_free_disk_percent 101 is out of range: use 1 ":  func(o *Options) { o.Storage.MinFreeDisk = 101 },
-		`cql address "9042" is not host:port`:                        func(o *Options) { o.CQL = "9042" },
-		`http address "on" is not host:port`:                         func(o *Options) { o.HTTP = "on" },
+		"storage.encryption requires a store key": func(o *Options) {
+			o.Storage.Encryption.OldKeyFile = "a"
+		},
+		"an in-memory node writes no files": func(o *Options) {
+			o.Storage.Encryption.KeyFile = "a"
+		},
+		"storage.encryption.key_file and storage.encryption.key_command": func(o *Options) {
+			o.Storage.Encryption.KeyFile, o.Storage.Encryption.KeyCommand = "a", "b"
+		},
+		"storage.encryption.old_key_file and storage.encryption.old_key_command": func(o *Options) {
+			o.Storage.Encryption.OldKeyFile, o.Storage.Encryption.OldKeyCommand = "a", "b"
+		},
+		"storage.encryption.data_key_bits 64 is not supported: use 128 or 256": func(o *Options) {
+			o.Storage.Encryption.DataKeyBits = 64
+		},
+		"storage.encryption.rotation 1s is out of range: use 1m0s or more": func(o *Options) {
+			o.Storage.Encryption.Rotation = time.Second
+		},
+		`cql address "9042" is not host:port`: func(o *Options) { o.CQL = "9042" },
+		`http address "on" is not host:port`:  func(o *Options) { o.HTTP = "on" },
 	} {
 		o := Options{}.WithDefaults()
 		change(&o)

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 
 	"github.com/ilion-db/ilion/internal/model/compat"
+	"github.com/ilion-db/ilion/internal/replica/encryption"
 	"github.com/ilion-db/ilion/internal/server/audit"
 )
 
@@ -37,8 +38,8 @@ func (o Options) Validate() error {
 	}
 	for _, validate := range []func() error{
 		o.Memory.validate, o.Limits.validate, o.Splits.validate, o.Merges.validate, o.Guardrails.Validate,
-		o.validateLogs, o.Storage.validate, o.validateAuth, o.TLS.validate, o.validateCluster, o.REST.validate,
-		o.validateCosmos, o.validateListeners,
+		o.validateLogs, o.Storage.validate, o.validateEncryption, o.validateAuth, o.TLS.validate,
+		o.validateCluster, o.REST.validate, o.validateCosmos, o.validateListeners,
 	} {
 		if err := validate(); err != nil {
 			return err
@@ -81,6 +82,28 @@ func (s *Storage) validate() error {
 	}
 	if k := s.SweepKeys; k < 100 {
 		return fmt.Errorf("storage.sweep_keys_per_second %d is out of range: use 100 or more", k)
+	}
+	return nil
+}
+
+func (o *Options) validateEncryption() error {
+	e := &o.Storage.Encryption
+	switch configured := e.Key().Configured(); {
+	case e.KeyFile != "" && e.KeyCommand != "":
+		return errors.New("storage.encryption.key_file and storage.encryption.key_command are both set: use one of them")
+	case e.OldKeyFile != "" && e.OldKeyCommand != "":
+		return errors.New("storage.encryption.old_key_file and storage.encryption.old_key_command are both set: use one " +
+			"of them")
+	case !configured && (e.OldKey().Configured() || e.Decrypt):
+		return errors.New("storage.encryption requires a store key: set storage.encryption.key_file or " +
+			"storage.encryption.key_command")
+	case configured && o.Data == "":
+		return errors.New("an in-memory node writes no files: remove storage.encryption, or set data")
+	case e.DataKeyBits != 128 && e.DataKeyBits != 256:
+		return fmt.Errorf("storage.encryption.data_key_bits %d is not supported: use 128 or 256", e.DataKeyBits)
+	case e.Rotation < encryption.RotationMin:
+		return fmt.Errorf("storage.encryption.rotation %v is out of range: use %v or more, such as 168h", e.Rotation,
+			encryption.RotationMin)
 	}
 	return nil
 }

@@ -118,6 +118,7 @@ func (h *handler) addCommands() {
 		})
 	}
 	h.addRegions()
+	h.addEncryption()
 	h.post("verify", h.verifyPage)
 	for _, what := range archiveOrders {
 		h.post(what, h.archiveOrder(what))
@@ -183,6 +184,7 @@ const index = `Ilion
 /usage/history  what was spent by minute in the last hour, as JSON; ?table=ks.t
 /table?table=ks.t  one view of a table: sizes, tombstones, keys, latencies, indexes, views, as JSON
 /regions  the regions of the cluster, as JSON
+/encryption  the encryption of the data directory, as JSON
 /ring     the ring that drivers see, beside what nodes really hold, as JSON
 /endpoints?keyspace=..&table=..&key=..  where a logical partition is, as JSON
 /sessions connections of clients that have most to do, as JSON; ?limit=..
@@ -192,6 +194,8 @@ const index = `Ilion
 Orders, for the owner of the data directory by its socket, or with a user and a password:
 POST /checkpoint  write a consistent copy of the data beside it
 POST /compact     merge all levels of the store now
+POST /encryption/rotate   read the store key again and replace the data key
+POST /encryption/rewrite  encrypt the tables of the stores with the newest data key
 POST /upgrade     raise the feature level: the builds before cannot come back
 POST /partition/split?table=..&partition=..&at=..&dry-run=..&wait=..&now=..  split a physical partition
 POST /partition/merge?table=..&partition=..&with=..&dry-run=..&wait=..&now=..  merge two neighbours

@@ -212,6 +212,10 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range usageDescs {
 		ch <- d
 	}
+	for _, f := range encryptionFigures {
+		ch <- f.desc
+	}
+	ch <- encryptionBytesDesc
 	ch <- peerDesc
 	ch <- skewDesc
 	ch <- retryDesc
@@ -229,6 +233,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		c.n.collectCluster(ch)
 	}
 	c.n.collectUsage(ch)
+	c.n.collectEncryption(ch)
 	for _, k := range session.Kinds() {
 		count, seconds, failed, buckets := c.n.Engine.Latency(k).Snapshot()
 		ch <- prometheus.MustNewConstHistogram(latencyDesc, count, seconds, buckets, k.String())

@@ -38,6 +38,8 @@ type Options struct {
 	Maintenance Maintenance
 	Verifier    *view.PageVerifier
 	Archive     Archive
+	// Encryption manages the keys of the data directory. It is nil if the directory is not encrypted.
+	Encryption Encryption
 	// Keys is served at /keys as JSON. If Keys is nil, the endpoint is disabled. Only the owner of the data directory
 	// has access.
 	Keys *AccountKeys

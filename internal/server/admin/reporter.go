@@ -52,6 +52,8 @@ type Reporter struct {
 	Logins []LoginCounter
 	// Audit is the audit log, or nil if the audit log is disabled.
 	Audit interface{ Dropped() uint64 }
+	// Encryption describes the encryption of the data directory. It is nil if the directory is not encrypted.
+	Encryption EncryptionStatus
 	// Slow is the slow-query log.
 	Slow *slowlog.Log
 	// Records is the metadata of the cluster or of the standalone node.

@@ -163,6 +163,7 @@ func (n *Reporter) Status() Status {
 	if n.Certificates != nil {
 		s.Problems = append(s.Problems, n.Certificates.Problems()...)
 	}
+	s.Notes = append(s.Notes, n.encryptionNotes()...)
 	if n.Cluster != nil {
 		n.addCluster(&s)
 	}

@@ -18,13 +18,15 @@ type files struct {
 	each  int64 // maximum size of a file in bytes
 	f     *os.File
 	bytes int64
+	// sealer encrypts what is written, or is nil.
+	sealer Sealer
 }
 
-func openFiles(dir string, total int64) (*files, error) {
+func openFiles(dir string, total int64, sealer Sealer) (*files, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	w := &files{dir: dir, each: total / filesMax}
+	w := &files{dir: dir, each: total / filesMax, sealer: sealer}
 	return w, w.open()
 }
 
@@ -49,11 +51,27 @@ func (w *files) open() error {
 	return nil
 }
 
-// Write writes complete lines. After an error, it reopens the file.
+// Write writes complete lines. After an error, it reopens the file. Encrypted lines are written as one record, of which
+// a failed write leaves nothing readable.
 func (w *files) Write(lines []byte) (int, error) {
 	if len(lines) == 0 {
 		return 0, nil
 	}
+	if w.sealer == nil {
+		return w.write(lines)
+	}
+	record, err := w.sealer.Seal(lines)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := w.write(record); err != nil {
+		return 0, err
+	}
+	return len(lines), nil
+}
+
+// write writes bytes to the current file, or to a new file if it is full.
+func (w *files) write(lines []byte) (int, error) {
 	if w.f == nil {
 		if err := w.open(); err != nil {
 			return 0, err

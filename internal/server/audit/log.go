@@ -69,7 +69,7 @@ func Open(o Options, dir string, log *slog.Logger) (*Log, error) {
 	if o.Logger == Syslog {
 		l.out, err = openSyslog()
 	} else {
-		l.out, err = openFiles(o.Dir, o.FileBytes)
+		l.out, err = openFiles(o.Dir, o.FileBytes, o.Sealer)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)

@@ -3,12 +3,14 @@
 package audit
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,7 +123,7 @@ func TestFilters(t *testing.T) {
 func TestRotation(t *testing.T) {
 	dir := t.TempDir()
 	const total = filesMax << 10
-	w, err := openFiles(dir, total)
+	w, err := openFiles(dir, total, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,5 +261,42 @@ func TestBrokenDisk(t *testing.T) {
 			!strings.Contains(w.b.String(), "|type:DROPPED|category:OTHER|count:10\n")) {
 			t.Errorf("%d lines, %d dropped: %s; %s", lines, l.Dropped(), w.b.String(), said.String())
 		}
+	}
+}
+
+// reverse is a Sealer for tests: it reverses bytes, and fails while failing is set.
+type reverse struct{ failing *bool }
+
+var errSeal = errors.New("no key")
+
+// Seal implements Sealer.
+func (r reverse) Seal(b []byte) ([]byte, error) {
+	if *r.failing {
+		return nil, errSeal
+	}
+	b = bytes.Clone(b)
+	slices.Reverse(b)
+	return b, nil
+}
+
+// TestSealedFiles checks that the files contain only what the sealer returns, and that nothing is written if it fails.
+func TestSealedFiles(t *testing.T) {
+	dir, failing := t.TempDir(), false
+	w, err := openFiles(dir, filesMax<<10, reverse{&failing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := w.Write([]byte("abc\n")); n != 4 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	failing = true
+	if n, err := w.Write([]byte("def\n")); n != 0 || !errors.Is(err, errSeal) {
+		t.Errorf("%d, %v", n, err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "audit.log")); err != nil || string(b) != "\ncba" {
+		t.Errorf("%q, %v", b, err)
 	}
 }

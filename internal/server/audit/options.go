@@ -39,6 +39,14 @@ type Options struct {
 	FileBytes  int64 `yaml:"max_log_size"`
 	// NoLiterals replaces constants in statements with question marks.
 	NoLiterals bool `yaml:"no_literals"`
+	// Sealer encrypts the files. If it is nil, they are not encrypted.
+	Sealer Sealer `yaml:"-"`
+}
+
+// Sealer encrypts parts of a file. It is an *encryption.Keys.
+type Sealer interface {
+	// Seal returns an encrypted record that can be appended to a file.
+	Seal(b []byte) ([]byte, error)
 }
 
 // filter is a pair of lists for one property.
