@@ -253,8 +253,8 @@ func TestNewerDirectories(t *testing.T) {
 	}{
 		{"format", false, edit("\nformat 2\n", "\nformat 3\n"),
 			"this directory was written by a newer version of Ilion (format 3); this version supports 2"},
-		{"level", false, edit("\nlevel 2\n", "\nlevel 10\n"),
-			"this directory was written by a newer version of Ilion (feature level 10); this version supports 1 to 9"},
+		{"level", false, edit("\nlevel 2\n", "\nlevel 11\n"),
+			"this directory was written by a newer version of Ilion (feature level 11); this version supports 1 to 10"},
 		{"meta", false, stored(keys.PartitionID, newer),
 			"partition metadata was written by a newer version of Ilion (format 99); this version supports 2"},
 		{"meta of a member", true, stored(keys.PartitionID, newer),

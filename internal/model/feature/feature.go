@@ -29,13 +29,17 @@ type Level uint32
 //   - Level 8 adds lifetimes of items (RFC 0038), generations of change feeds (RFC 0024), and columns dropped up to a
 //     timestamp.
 //   - Level 9 adds regions (RFC 0039).
+//   - Level 10 adds full-text indexes of containers (RFC 0025).
 const (
 	Oldest Level = 1
-	Newest Level = 9
+	Newest Level = 10
 )
 
 // Regions is the first level at which a cluster can have nodes in several regions.
 const Regions Level = 9
+
+// FullTextIndexes is the level from which items have index entries for the terms of their texts.
+const FullTextIndexes Level = 10
 
 // TruncationIDs is the level that introduces IDs of truncations.
 const TruncationIDs Level = 7

@@ -124,6 +124,7 @@ type Engine struct {
 	runner atomic.Pointer[Runner]
 	// queries caches compiled queries for pushdown.
 	queries queries
+	totals  textTotals
 }
 
 // New returns an engine.

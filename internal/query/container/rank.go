@@ -33,7 +33,12 @@ func (e *Engine) rank(ctx context.Context, c *Container, r *QueryRequest, q *sql
 	run.PageBytes = e.opts.PageBytesMax
 	out := &Page{Documents: [][]byte{}}
 	kept := 0
-	next, err := q.Rank(run, func(part sql.RankQuery) (results []document.Value, err error) {
+	p := e.newPlanner(c)
+	hooks := sql.RankHooks{Finds: func(f *sql.Filter) bool { return len(p.sets(f)) > 0 }}
+	hooks.Totals = func(path document.Path, compute func() (sql.Totals, error)) (sql.Totals, error) {
+		return e.totals.find(c, path.String(), e.opts.Sched, compute)
+	}
+	hooks.Execute = func(part sql.RankQuery) (results []document.Value, err error) {
 		each := *r
 		each.Text, each.Continuation, each.MaxItems = part.Text, "", 0
 		if part.Global {
@@ -58,7 +63,8 @@ func (e *Engine) rank(ctx context.Context, c *Container, r *QueryRequest, q *sql
 				return results, nil
 			}
 		}
-	}, out.take)
+	}
+	next, err := q.Rank(run, hooks, out.take)
 	if err != nil {
 		bad := queryError(err)
 		bad.Charge = max(bad.Charge, out.Charge)
@@ -86,7 +92,7 @@ func (p *Page) merge(part *Page) {
 func (t *Transaction) rank(ctx context.Context, r *QueryRequest, q *sql.Query, run sql.Run) (*Page, error) {
 	out := &Page{Documents: [][]byte{}}
 	run.PageBytes = t.engine.opts.PageBytesMax
-	next, err := q.Rank(run, func(part sql.RankQuery) (results []document.Value, err error) {
+	hooks := sql.RankHooks{Execute: func(part sql.RankQuery) (results []document.Value, err error) {
 		each := *r
 		each.Text = part.Text
 		compiled, bad := each.compile(t.c)
@@ -101,7 +107,8 @@ func (t *Transaction) rank(ctx context.Context, r *QueryRequest, q *sql.Query, r
 			return run.Meter.Keep(v.TextSize())
 		})
 		return results, err
-	}, out.take)
+	}}
+	next, err := q.Rank(run, hooks, out.take)
 	if next != nil {
 		out.Continuation = t.engine.continuation(t.c, next.String())
 	}

@@ -9,6 +9,9 @@ import (
 	"github.com/ilion-db/ilion/internal/model/fulltext"
 )
 
+// textIndexesMember is the member of an indexing policy with the full-text indexes.
+const textIndexesMember = "fullTextIndexes"
+
 // textPathsMax is the maximum number of paths of a full-text policy.
 const textPathsMax = 100
 
@@ -46,7 +49,7 @@ func (d *Definition) readTexts(v document.Value) (document.Value, *Error) {
 		languages[path.String()] = l
 		d.Schema.SetLanguage(path, l)
 	}
-	return v, d.readTextIndexes(v.Get("indexingPolicy").Get("fullTextIndexes"), languages)
+	return v, d.readTextIndexes(v.Get("indexingPolicy").Get(textIndexesMember), languages)
 }
 
 // readTextIndexes reads the full-text indexes. languages holds the languages of the policy by path.
@@ -60,7 +63,7 @@ func (d *Definition) readTextIndexes(list document.Value, languages map[string]f
 		if e != nil {
 			return e
 		}
-		_, ok := languages[path.String()]
+		l, ok := languages[path.String()]
 		switch {
 		case !ok:
 			return Errorf(400, 0, "The path of the Full Text Index %s does not match the path specified in the Full Text Policy.",
@@ -69,6 +72,9 @@ func (d *Definition) readTextIndexes(list document.Value, languages map[string]f
 			return Errorf(400, 0, "The indexing policy contains the full-text index of the path %s more than once.", path)
 		}
 		known[path.String()] = true
+		if !d.Index.None {
+			d.Index.texts = append(d.Index.texts, newTextIndex(path, l))
+		}
 	}
 	return nil
 }

@@ -71,13 +71,8 @@ func (q *Query) statisticsQuery() string {
 		if c.text == nil {
 			continue
 		}
-		hits := &ArrayExpr{}
-		for _, k := range c.keywords {
-			hits.Elements = append(hits.Elements, &Call{Name: "COUNTIF", Args: []Expr{
-				&Call{Name: "FullTextContains", Args: []Expr{c.text, &Literal{Value: k}}}}})
-		}
 		words := &Call{Name: "SUM", Args: []Expr{&Call{Name: "_FullTextWordCount", Args: []Expr{c.text}}}}
-		texts = append(texts, object(ObjectMember{"totalWordCount", words}, ObjectMember{"hitCounts", hits}))
+		texts = append(texts, object(ObjectMember{"totalWordCount", words}, ObjectMember{"hitCounts", c.hits()}))
 	}
 	if texts == nil {
 		return ""

@@ -152,11 +152,20 @@ type RankQuery struct {
 // any component is not part of the result.
 const depthMin = 100
 
-// Rank executes a query with ORDER BY RANK. execute returns all results of another query, with memory that remains
-// valid. Rank passes the results of the page to sink and returns the beginning of the next page, or nil after the last
-// page. Each page executes all queries again.
-func (q *Query) Rank(run Run, execute func(RankQuery) ([]document.Value, error),
-	sink func(document.Value) error) (*Continuation, error) {
+// RankHooks executes the queries that replace a query with ORDER BY RANK.
+type RankHooks struct {
+	// Execute returns all results of another query, with memory that remains valid.
+	Execute func(RankQuery) ([]document.Value, error)
+	// Finds reports whether an index finds the items that satisfy a filter. A nil Finds means that no index exists.
+	Finds func(*Filter) bool
+	// Totals returns the result of compute, or an earlier result for the texts at the path. It is not nil if Finds is
+	// not nil.
+	Totals func(path document.Path, compute func() (Totals, error)) (Totals, error)
+}
+
+// Rank executes a query with ORDER BY RANK. Rank passes the results of the page to sink and returns the beginning of
+// the next page, or nil after the last page. Each page executes all queries again.
+func (q *Query) Rank(run Run, h RankHooks, sink func(document.Value) error) (*Continuation, error) {
 	skip := q.bound.offset
 	if a := run.After; a != nil {
 		if a.query != q.id {
@@ -168,24 +177,18 @@ func (q *Query) Rank(run Run, execute func(RankQuery) ([]document.Value, error),
 	if end >= 0 && skip >= end {
 		return nil, nil
 	}
-	r := q.bound.ranking
-	var statistics []fulltext.Statistics
-	if text := q.statisticsQuery(); text != "" {
-		found, err := execute(RankQuery{Text: text, Global: true})
-		if err != nil {
-			return nil, err
-		}
-		statistics = r.statistics(found)
+	x := &rankRun{q: q, ranking: q.bound.ranking, RankHooks: h}
+	if err := x.readStatistics(); err != nil {
+		return nil, err
 	}
-	results := make([][]document.Value, len(r.components))
+	results := make([][]document.Value, len(x.components))
 	for i := range results {
-		s, _ := q.componentQuery(i, statistics, false)
 		var err error
-		if results[i], err = execute(RankQuery{Text: s.String()}); err != nil {
+		if results[i], err = x.component(i); err != nil {
 			return nil, err
 		}
 	}
-	return q.rankedPage(r.fuse(results), skip, end, run, sink)
+	return q.rankedPage(x.fuse(results), skip, end, run, sink)
 }
 
 // rankedPage returns the results from skip to end that fit on the page.
@@ -219,7 +222,7 @@ func (q *Query) rankOver(ctx context.Context, source Source, run Run, sink func(
 	for name, v := range q.parameters {
 		parameters = append(parameters, Parameter{name, v})
 	}
-	return q.Rank(run, func(r RankQuery) (out []document.Value, err error) {
+	return q.Rank(run, RankHooks{Execute: func(r RankQuery) (out []document.Value, err error) {
 		part, err := q.schema.Compile(r.Text, parameters)
 		if err != nil {
 			return nil, err
@@ -233,7 +236,7 @@ func (q *Query) rankOver(ctx context.Context, source Source, run Run, sink func(
 			return nil
 		})
 		return out, err
-	}, sink)
+	}}, sink)
 }
 
 // statistics reads the results of the statistics query. The statistics of a component without a text are zero.
