@@ -60,6 +60,9 @@ func TestHas(t *testing.T) {
 		l := Language(rapid.IntRange(0, len(languages)-1).Draw(t, "language"))
 		text, other := texts.Draw(t, "text"), texts.Draw(t, "other")
 		has := map[string]bool{}
+		if n := len(l.Tokens(nil, text)); n > TokensMax(text) {
+			t.Fatalf("%q has %d tokens, more than %d", text, n, TokensMax(text))
+		}
 		for _, token := range l.Tokens(nil, text) {
 			has[token.Term] = true
 			if !l.Has(text, token.Term) {

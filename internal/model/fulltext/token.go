@@ -42,6 +42,16 @@ func (l Language) Tokens(dst []Token, text string) []Token {
 	return dst
 }
 
+// TokensMax returns a number that the number of tokens of a text does not exceed.
+func TokensMax(text string) (n int) {
+	for i := range len(text) {
+		if b := text[i]; b >= utf8.RuneSelf || lower(b) < 'a' && (b < '0' || '9' < b) || lower(b) > 'z' {
+			n++ // Other bytes do not begin a word after a letter or a digit.
+		}
+	}
+	return min(n, len(text)/2) + 1
+}
+
 // Has reports whether a text has a term.
 func (l Language) Has(text, term string) bool {
 	a := analyzer{language: &languages[l], stemmer: snowballstem.NewEnv("")}

@@ -17,9 +17,13 @@ func (t *Transaction) addIndexEntries(s *state) (price ru.Units) {
 	if ix == nil {
 		return 0
 	}
+	complete := !t.engine.opts.Builds.Building(ix)
 	e := entries{policy: &t.c.Definition.Index, texts: ix.Texts()}
+	if e.texts && complete && s.was != nil {
+		e.texts = !e.policy.haveSameTexts(s.was.body, s.is.body)
+	}
 	s.entered = e.of(s.is.body, s.is.ts)
-	if s.was != nil && s.there == nil && !t.engine.opts.Builds.Building(ix) {
+	if s.was != nil && s.there == nil && complete {
 		s.there = e.of(s.was.body, s.was.ts)
 	}
 	for _, v := range s.missing() {

@@ -28,6 +28,8 @@ func (e *Engine) rank(ctx context.Context, c *Container, r *QueryRequest, q *sql
 			return nil, bad
 		}
 	}
+	ctx, cancel := e.opts.Sched.WithTimeout(ctx, queryTimes*e.opts.QueryTime)
+	defer cancel()
 	m := e.Evaluation(ctx, r.Claimant)
 	defer m.Close()
 	run.PageBytes = e.opts.PageBytesMax

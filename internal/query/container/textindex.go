@@ -88,6 +88,14 @@ func (e *entries) addTexts(item document.Value) {
 	}
 }
 
+// haveSameTexts reports whether two items have the same texts, so that they also have the same terms.
+func (p *IndexingPolicy) haveSameTexts(a, b []byte) bool {
+	x, y := document.View(a), document.View(b)
+	return !slices.ContainsFunc(p.texts, func(t textIndex) bool {
+		return !document.Equal(t.path.Of(x), t.path.Of(y))
+	})
+}
+
 // hasTextEntry reports whether an item has an entry value of a full-text index. An entry with a term can also exist if
 // the item has an entry without a term, because reads ignore repeated entries of an item.
 func hasTextEntry(body, value []byte) bool {

@@ -57,7 +57,7 @@ func (b *binder) fullText(x *Call, upper string) (node, error) {
 	}
 	language := b.languageOf(x.Args[0])
 	if upper == wordCountName {
-		return &callNode{wordCount(language), callBytes, []node{text}}, nil
+		return &textNode{wordCount(language), text}, nil
 	}
 	args := x.Args[1:]
 	if upper == rankedName {
@@ -79,7 +79,7 @@ func (b *binder) fullText(x *Call, upper string) (node, error) {
 		}
 		f = score(language, keywords, s)
 	}
-	return &callNode{f, callBytes, []node{text}}, nil
+	return &textNode{f, text}, nil
 }
 
 // languageOf returns the language of the texts of an expression.
@@ -180,20 +180,27 @@ func (a *analyzed) reset() {
 	}
 }
 
-// Work and memory of the analysis of a text per byte: at most every second byte begins a token.
+// analysisBytes is the number of bytes of a text that are analyzed per step. tokenBytes is the memory of a token.
 const (
 	analysisBytes = 1
-	tokenBytes    = 16
+	tokenBytes    = 24
 )
 
 // tokens returns the tokens of a text. If the evaluation must end, ok is false.
-func (e *env) tokens(l fulltext.Language, text string) (tokens []fulltext.Token, ok bool) {
-	a := &e.analyzed
+func (e *env) tokens(l fulltext.Language, v document.Value) (tokens []fulltext.Token, ok bool) {
+	a, n := &e.analyzed, v.TextSize()
+	if !e.work(callWork + n/compareBytes) {
+		return nil, false
+	}
+	text := v.Str()
+	if len(text)+2 < n && !e.alloc(len(text)) { // The text has escaped characters, so it was copied.
+		return nil, false
+	}
 	if a.known && a.language == l && a.text == text {
 		return a.tokens, true
 	}
 	a.reset()
-	if n := len(text); !e.atOnce(1+n/analysisBytes) || n >= smallArguments && !e.alloc(tokenBytes*n) {
+	if !e.atOnce(1+n/analysisBytes) || n >= smallArguments && !e.alloc(n+2*tokenBytes*fulltext.TokensMax(text)) {
 		return nil, false
 	}
 	a.known, a.language, a.text = true, l, text
@@ -201,20 +208,38 @@ func (e *env) tokens(l fulltext.Language, text string) (tokens []fulltext.Token,
 	return a.tokens, true
 }
 
+// textFunction is a function of a text.
+type textFunction func(e *env, v document.Value) document.Value
+
+// textNode is a call of a textFunction. Unlike a callNode, it does not count memory for its argument, because the
+// functions keep the tokens of a text for later calls.
+type textNode struct {
+	f    textFunction
+	text node
+}
+
+func (n *textNode) eval(e *env) document.Value {
+	v := n.text.eval(e)
+	if e.err != nil {
+		return undefined
+	}
+	return n.f(e, v)
+}
+
 // contains returns the function that reports whether a text contains one of the keywords, or all of them. Keywords that
 // consist of stop words are ignored, unless there are no other keywords.
-func contains(l fulltext.Language, keywords []fulltext.Keyword, all bool) function {
+func contains(l fulltext.Language, keywords []fulltext.Keyword, all bool) textFunction {
 	keywords = fulltext.Distinct(keywords)
 	m := fulltext.NewMatcher(keywords)
 	missing := min(1, len(keywords))
 	if all {
 		missing = len(keywords)
 	}
-	return func(e *env, a []document.Value) document.Value {
-		if a[0].Kind() != document.String {
+	return func(e *env, v document.Value) document.Value {
+		if v.Kind() != document.String {
 			return undefined
 		}
-		tokens, ok := e.tokens(l, a[0].Str())
+		tokens, ok := e.tokens(l, v)
 		if !ok || missing == 0 {
 			return document.BooleanValue(false)
 		}
@@ -242,13 +267,13 @@ func (e *env) countsOf(m *fulltext.Matcher) []int {
 }
 
 // score returns the function that returns the score of a text.
-func score(l fulltext.Language, keywords []fulltext.Keyword, s *fulltext.Statistics) function {
+func score(l fulltext.Language, keywords []fulltext.Keyword, s *fulltext.Statistics) textFunction {
 	m := fulltext.NewMatcher(keywords)
-	return func(e *env, a []document.Value) document.Value {
-		if a[0].Kind() != document.String {
+	return func(e *env, v document.Value) document.Value {
+		if v.Kind() != document.String {
 			return undefined
 		}
-		tokens, ok := e.tokens(l, a[0].Str())
+		tokens, ok := e.tokens(l, v)
 		if !ok {
 			return undefined
 		}
@@ -262,12 +287,12 @@ func score(l fulltext.Language, keywords []fulltext.Keyword, s *fulltext.Statist
 }
 
 // wordCount returns the function that returns the number of the terms of a text.
-func wordCount(l fulltext.Language) function {
-	return func(e *env, a []document.Value) document.Value {
-		if a[0].Kind() != document.String {
+func wordCount(l fulltext.Language) textFunction {
+	return func(e *env, v document.Value) document.Value {
+		if v.Kind() != document.String {
 			return document.IntegerValue(0)
 		}
-		tokens, _ := e.tokens(l, a[0].Str())
+		tokens, _ := e.tokens(l, v)
 		return document.IntegerValue(int64(len(tokens)))
 	}
 }
