@@ -191,6 +191,18 @@ func (ix *Index) Composites() bool { return ix.Options[compositesOption] != "" }
 // Texts reports whether an item index has entries for the full-text indexes of its policy.
 func (ix *Index) Texts() bool { return ix.Options[textsOption] != "" }
 
+// HasTexts reports whether an item index of the schema has entries for full-text indexes.
+func (s *Schema) HasTexts() bool {
+	for ks := range s.All() {
+		for _, t := range ks.Tables {
+			if ix := t.DocumentIndex(); ix != nil && ix.Texts() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // ShownIndexes returns the indexes that are visible in CQL, sorted by name. Indexes of containers and hint indexes of
 // views are not visible.
 func (t *Table) ShownIndexes() []*Index {
@@ -326,7 +338,7 @@ func (r *Replacing) index(t *Table, ks *Keyspace) error {
 		ix.Options = maps.Clone(ix.Options)
 		n, _ := strconv.Atoi(ix.Policy())
 		ix.Options[policyOption], ix.Options[compositesOption] = strconv.Itoa(n+1), "1"
-		if r.Texts {
+		if delete(ix.Options, textsOption); r.Texts {
 			ix.Options[textsOption] = "1"
 		}
 		t.Indexes[ix.Name] = &ix
