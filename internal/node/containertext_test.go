@@ -5,6 +5,7 @@
 package node
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -300,4 +301,55 @@ func TestTextIndexNeedsItsLevel(t *testing.T) {
 	replace("de-DE")
 	read("haus", 50, 50)
 	read("house7", 1, 1)
+}
+
+// TestFullTextSearchInTransaction checks full-text and hybrid searches of a procedure. They find the items that the
+// procedure has written, in pages.
+func TestFullTextSearchInTransaction(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, Options{})
+	s := newContainer(t, n, `{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},"fullTextPolicy":`+
+		`{"fullTextPaths":[{"path":"/t"}]},"indexingPolicy":{"includedPaths":[{"path":"/*"}],"fullTextIndexes":`+
+		`[{"path":"/t"}]}}`)
+	item := func(id, text string) container.Operation {
+		return create(fmt.Sprintf(`{"id":"%s","k":"a","t":"%s","v":[%s,1]}`, id, text, id))
+	}
+	s.want(201, nil, item("1", "a red hill"))
+	s.want(201, nil, create(`{"id":"2","k":"b","t":"red"}`))
+	n.Containers.SetRunner(runner(func(ctx context.Context, tx *container.Transaction, _ []byte) ([]byte, error) {
+		for _, op := range []container.Operation{item("3", "red mountains"), item("4", "hill"),
+			item("5", "red red red")} {
+			if _, bad := tx.Do(ctx, &op); bad != nil {
+				return nil, bad
+			}
+		}
+		for text, want := range map[string]string{
+			"SELECT VALUE c.id FROM c WHERE FullTextContains(c.t, 'mountain')":          `"3"`,
+			"SELECT VALUE c.id FROM c ORDER BY RANK FullTextScore(c.t, 'red')":          `"5" "1" "3" "4"`,
+			"SELECT TOP 2 VALUE c.id FROM c ORDER BY RANK FullTextScore(c.t, 'nosuch')": `"1" "3"`,
+			"SELECT TOP 1 VALUE c.id FROM c ORDER BY RANK " +
+				"RRF(FullTextScore(c.t, 'hill'), VectorDistance(c.v, [4, 1]))": `"4"`,
+		} {
+			var got []string
+			for q := (container.QueryRequest{Text: text, MaxItems: 1}); ; {
+				p, bad := tx.Query(ctx, &q)
+				if bad != nil {
+					return nil, bad
+				}
+				for _, d := range p.Documents {
+					got = append(got, string(d))
+				}
+				if q.Continuation = p.Continuation; q.Continuation == "" {
+					break
+				}
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("%s: %v, want %s", text, got, want)
+			}
+		}
+		return nil, nil
+	}))
+	if _, _, err := n.Containers.Run(t.Context(), s.c, key("a"), []byte("p"), container.RequestOptions{}); err != nil {
+		t.Fatal(err)
+	}
 }
