@@ -150,6 +150,7 @@ var withinLayer = map[string]string{
 	"internal/model/document":    "",
 	"internal/model/geo":         "internal/model/document",
 	"internal/model/feature":     "",
+	"internal/model/fulltext":    "",
 	"internal/model/invariant":   "",
 	"internal/model/compat":      "",
 	"internal/model/sched":       "",
@@ -174,9 +175,15 @@ var withinLayer = map[string]string{
 }
 
 // modelLibraries lists the packages outside the standard library that the model may import. They provide numbers and
-// IDs, the compression of model/archive, the geometry of model/geo, and the boot clock of model/sched.
+// IDs, the compression of model/archive, the geometry of model/geo, the text analysis of model/fulltext, and the boot
+// clock of model/sched.
 var modelLibraries = []string{"github.com/cockroachdb/apd/v3", "github.com/google/uuid", "golang.org/x/sys/unix",
-	"golang.org/x/sys/cpu", "github.com/golang/geo/s2", "github.com/klauspost/compress/zstd"}
+	"golang.org/x/sys/cpu", "github.com/golang/geo/s2", "github.com/klauspost/compress/zstd",
+	"github.com/blevesearch/snowballstem", "github.com/blevesearch/snowballstem/english",
+	"github.com/blevesearch/snowballstem/french", "github.com/blevesearch/snowballstem/german",
+	"github.com/blevesearch/snowballstem/italian", "github.com/blevesearch/snowballstem/portuguese",
+	"github.com/blevesearch/snowballstem/spanish", "github.com/clipperhouse/uax29/v2/words",
+	"golang.org/x/text/unicode/norm"}
 
 func layerOf(pkg string) int {
 	for i, names := range layers {

@@ -130,7 +130,7 @@ func (e *evaluator) loadTable() {
 		"GRANT EXECUTE ON ALL FUNCTIONS IN KEYSPACE big TO "+reader)
 }
 
-// loadItems writes an item of 100 KB and 201 small items.
+// loadItems writes an item of 100 KB, an item of 200,000 words, and 201 small items.
 func (e *evaluator) loadItems() {
 	client := restclient.New(e.rest, time.Minute)
 	defer client.Close()
@@ -152,6 +152,8 @@ func (e *evaluator) loadItems() {
 	}
 	create("dbs/items/colls/c/docs", "one", map[string]any{"id": "one", "k": "one", "t": strings.Repeat("x", 80_000),
 		"a": numbers, "b": numbers, "o": map[string]int{"x": 1, "y": 2}})
+	create("dbs/items/colls/c/docs", "words", map[string]any{"id": "words", "k": "words",
+		"words": many(200_000, " ", "w%d")})
 	for i := range 201 {
 		create("dbs/items/colls/c/docs", "small", map[string]any{"id": fmt.Sprint("s", i), "k": "small", "n": i,
 			"t": fmt.Sprint("text ", i), "a": numbers[:20]})

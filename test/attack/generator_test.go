@@ -6,11 +6,12 @@ package attack
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // attacks returns requests that amplify small inputs. It covers each constructor of CQL and of the containers' SQL.
-func attacks() []*attack { return append(cqlAttacks(), sqlAttacks()...) }
+func attacks() []*attack { return slices.Concat(cqlAttacks(), sqlAttacks(), textAttacks()) }
 
 // cqlAttacks returns requests that inflate values of one row of big.t.
 func cqlAttacks() (out []*attack) {
@@ -173,5 +174,30 @@ func sqlAttacks() (out []*attack) {
 	large(false, "LAST", "VALUE LAST(SELECT VALUE REPLICATE(c.t, 20) FROM x IN c.a JOIN y IN c.b)")
 	add(false, "DateTimeFormat", "SELECT VALUE DateTimeFormat('2024-01-01', '"+many(100_000, "", "dddd ")+"') FROM c")
 	add(false, "joins of all", "SELECT VALUE COUNT(1) FROM c "+many(5, " ", "JOIN x%d IN c.a"))
+	return out
+}
+
+// textAttacks returns requests that analyze an item of 200,000 words.
+func textAttacks() (out []*attack) {
+	add := func(brief bool, name, text string) {
+		out = append(out, &attack{name: "SQL " + name, brief: brief, rest: true, text: text})
+	}
+	condition := func(brief bool, name, condition string) {
+		add(brief, name, "SELECT c.id FROM c WHERE c.id = 'words' AND "+condition)
+	}
+	const fuzzy = "{'term':'w%d" + "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" + "','distance':2}"
+	condition(true, "10,000 keywords", "FullTextContainsAny(c.words, "+many(10_000, ",", "'x%d'")+")")
+	condition(true, "10,000 phrases", "FullTextContainsAny(c.words, "+many(10_000, ",", "'w1 w2 w3 w4 w%d'")+")")
+	condition(true, "1,000 fuzzy keywords", "FullTextContainsAny(c.words, "+
+		many(1_000, ",", "{'term':'x%d','distance':2}")+")")
+	condition(false, "long fuzzy keywords", "FullTextContainsAny(c.words, "+many(1_000, ",", fuzzy)+")")
+	condition(false, "phrase of 50,000 words", "FullTextContains(c.words, '"+many(50_000, " ", "w%d")+"')")
+	condition(true, "100 searches", many(100, " AND ", "NOT FullTextContains(c.words, 'x%d')"))
+	condition(false, "100 languages", many(100, " AND ", "NOT FullTextContains(CONCAT(c.words, '%d'), 'x')"))
+	add(true, "200 scores", "SELECT TOP 9 c.id FROM c ORDER BY RANK FullTextScore(c.words, "+many(200, ",", "'w%d'")+")")
+	add(true, "16 scores", "SELECT c FROM c ORDER BY RANK RRF("+
+		many(16, ",", "FullTextScore(c.words, 'w%d', 'x')")+")")
+	add(false, "fuzzy scores", "SELECT c FROM c ORDER BY RANK FullTextScore(c.words, "+
+		many(200, ",", "{'term':'x%d','distance':2}")+")")
 	return out
 }

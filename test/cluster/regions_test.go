@@ -23,6 +23,7 @@ import (
 	"github.com/ilion-db/ilion/internal/model/dberr"
 	"github.com/ilion-db/ilion/internal/model/keys"
 	"github.com/ilion-db/ilion/internal/server/admin"
+	"github.com/ilion-db/ilion/internal/replica/encryption"
 	"github.com/ilion-db/ilion/test/eventually"
 	"github.com/ilion-db/ilion/test/process"
 	"github.com/ilion-db/ilion/test/wan"
@@ -326,7 +327,7 @@ func (g *gatewayLoad) checkStatus(far *member) {
 // checks that the voters are on other nodes.
 func (g *gatewayLoad) onlyMetadata(far *member, home []*member) {
 	g.f.t.Helper()
-	s, err := recovery.Inspect(far.dir, time.Now())
+	s, err := recovery.Inspect(far.dir, encryption.KeySource{}, time.Now())
 	if err != nil {
 		g.f.t.Fatal(err)
 	}

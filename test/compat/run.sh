@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs real clients against a new node, or with NODES=4 against a new cluster of four nodes, of which the clients get one address. The clients are
-# the Python, Rust, Node.js, and Java drivers with their object mappers, web frameworks on top of them, and cqlsh. Each is installed from its
+# the Python, Rust, Node.js, and Java drivers with their object mappers, web frameworks on top of them, cqlsh, and the SDKs of containers. Each is installed from its
 # registry into COMPAT_DIR (default: a temporary folder). PORT is the CQL port (default 19042). RELEASE=4.0 or 5.0 makes a single node behave like
 # that release of Cassandra. With COPY=1, cqlsh also copies 100,000 rows. Clients that cannot be installed are reported as skipped. (The Go driver
 # is part of the integration tests.)
@@ -9,17 +9,20 @@ cd "$(dirname "$0")/../.."
 work=${COMPAT_DIR:-$(mktemp -d)}
 port=${PORT:-19042}
 nodes=${NODES:-1}
+rest=$((port - 9042 + 8081))
 mkdir -p "$work"
 go build -o "$work/ilion" ./cmd/ilion || exit 1
 rm -rf "$work/data"
 echo "user_defined_functions_enabled: true" >"$work/ilion.yaml"
 [ -z "${RELEASE:-}" ] || echo "compatibility: \"$RELEASE\"" >>"$work/ilion.yaml"
 if [ "$nodes" = 1 ]; then
-  "$work/ilion" start --config "$work/ilion.yaml" --data "$work/data" --cql "127.0.0.1:$port" --http off --rest off >"$work/server.out" 2>"$work/server.log" &
+  "$work/ilion" start --config "$work/ilion.yaml" --data "$work/data" --cql "127.0.0.1:$port" --http off --rest "127.0.0.1:$rest" >"$work/server.out" 2>"$work/server.log" &
   ready=.
+  first=$work/data
 else
   "$work/ilion" demo --nodes "$nodes" --data "$work/data" --port "$port" >"$work/server.out" 2>"$work/server.log" &
   ready="cluster is ready"
+  first=$work/data/node1
 fi
 server=$!
 trap 'kill $server 2>/dev/null; wait $server 2>/dev/null' EXIT
@@ -46,6 +49,17 @@ if python3 -m venv "$work/venv" >"$work/venv.log" 2>&1 && "$work/venv/bin/pip" i
   fi
 else
   skip python "cassandra-driver could not be installed, see $work/venv.log"
+fi
+key=$("$work/ilion" account keys --data "$first" | sed -n 's/^primary *//p')
+if "$work/venv/bin/pip" install -q azure-cosmos >>"$work/venv.log" 2>&1; then
+  check hybrid-python "$work/venv/bin/python" test/rest/hybrid.py "http://127.0.0.$nodes:$rest" "$key"
+else
+  skip hybrid-python "azure-cosmos could not be installed, see $work/venv.log"
+fi
+if npm install --silent --no-audit --no-fund --prefix "$work/cosmos-js" @azure/cosmos >"$work/npm-cosmos.log" 2>&1; then
+  check hybrid-js env NODE_PATH="$work/cosmos-js/node_modules" node test/rest/hybrid.js "http://127.0.0.$nodes:$rest" "$key"
+else
+  skip hybrid-js "@azure/cosmos could not be installed, see $work/npm-cosmos.log"
 fi
 if "$work/venv/bin/pip" install -q cqlsh >>"$work/venv.log" 2>&1; then
   check cqlsh bash test/compat/cqlsh.sh "$work/venv/bin/cqlsh" "127.0.0.$nodes" "$port"

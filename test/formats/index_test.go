@@ -25,12 +25,36 @@ var indexed = []string{
 	`{"id":"3","many":[` + strings.Repeat("1,", 1000) + `1]}`,
 }
 
-// indexForm returns the keys of the items' index entries as text.
-func indexForm(t *testing.T) string {
+// compositeIndexes are the members of a definition with composite indexes. textIndexes are the members of a definition
+// with full-text indexes, and texts holds its items.
+const (
+	compositeIndexes = `"indexingPolicy":{"compositeIndexes":[[{"path":"/n"},{"path":"/o/\"a b\"","order":"descending"}],
+		[{"path":"/s","order":"descending"},{"path":"/e"},{"path":"/_ts"}]]}`
+	textIndexes = `"fullTextPolicy":{"fullTextPaths":[{"path":"/t"},{"path":"/o/\"a b\"","language":"de-DE"}]},
+		"indexingPolicy":{"includedPaths":[],"excludedPaths":[{"path":"/*"}],
+		"fullTextIndexes":[{"path":"/t"},{"path":"/o/\"a b\""}]}`
+)
+
+var texts = []string{
+	`{"id":"1","k":"k","t":"The mountain's bicycles, and red mountains","o":{"a b":"Die Stra\u00dfe"}}`,
+	`{"id":"2","k":"k","t":["red"],"o":{"a b":""}}`,
+	`{"id":"3","k":"k","t":"` + manyWords() + `"}`,
+}
+
+// manyWords returns a text with more terms than an index contains for an item.
+func manyWords() string {
+	var out strings.Builder
+	for i := range 2001 {
+		fmt.Fprintf(&out, "w%d ", i)
+	}
+	return out.String()
+}
+
+// indexForm returns the keys of the items' index entries as text. members are members of the container's definition.
+func indexForm(t *testing.T, members string, items []string) string {
 	t.Helper()
-	d, bad := container.ParseDefinition([]byte(`{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},
-		"indexingPolicy":{"compositeIndexes":[[{"path":"/n"},{"path":"/o/\"a b\"","order":"descending"}],
-		[{"path":"/s","order":"descending"},{"path":"/e"},{"path":"/_ts"}]]}}`))
+	d, bad := container.ParseDefinition([]byte(`{"id":"c","partitionKey":{"paths":["/k"],"kind":"Hash","version":2},` +
+		members + `}`))
 	if bad != nil {
 		t.Fatal(bad)
 	}
@@ -38,8 +62,8 @@ func indexForm(t *testing.T) string {
 	for _, c := range []schema.Change{
 		&schema.CreateKeyspace{Name: "d", Properties: []schema.Property{{Name: "replication", IsMap: true,
 			Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"}, {Key: "replication_factor", Value: "1"}}}}},
-		&schema.CreateContainer{Keyspace: "d", Name: "c", Indexed: true, Container: schema.Container{ID: "c",
-			Paths: d.Paths, Scheme: d.Hash, Definition: json.RawMessage(d.JSON)}},
+		&schema.CreateContainer{Keyspace: "d", Name: "c", Indexed: true, Texts: true, Container: schema.Container{
+			ID: "c", Paths: d.Paths, Scheme: d.Hash, Definition: json.RawMessage(d.JSON)}},
 	} {
 		var err error
 		if s, _, err = schema.Apply(s, c); err != nil {
@@ -49,7 +73,7 @@ func indexForm(t *testing.T) string {
 	table := s.Table("d", "c")
 	var out strings.Builder
 	var definitions container.Definitions
-	for i, body := range indexed {
+	for i, body := range items {
 		r := &row.Row{Cells: []row.Cell{{Column: table.ByName[schema.ItemBody].ID, Value: []byte(body)}}}
 		clustering := table.Clustering[0].Type.AppendKey(nil, []byte(fmt.Sprint(i+1)), false)
 		ops, err := definitions.IndexOps(table, table.DocumentIndex(), nil, clustering, r)
@@ -69,8 +93,18 @@ func indexForm(t *testing.T) string {
 // TestIndexForm checks that the index entries of items equal the entries that earlier builds of this format have
 // written. Otherwise, reads would not find the existing entries.
 func TestIndexForm(t *testing.T) {
-	file := filepath.Join(present, "index.txt")
-	got := indexForm(t)
+	compareIndexForm(t, "index.txt", indexForm(t, compositeIndexes, indexed))
+}
+
+// TestTextIndexForm works like TestIndexForm for the entries of full-text indexes, which feature level 10 introduced.
+func TestTextIndexForm(t *testing.T) {
+	compareIndexForm(t, "indextexts.txt", indexForm(t, textIndexes, texts))
+}
+
+// compareIndexForm compares index entries with a fixture.
+func compareIndexForm(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join(present, name)
 	if *rewrite {
 		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
 			t.Fatal(err)

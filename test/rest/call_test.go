@@ -18,7 +18,7 @@ import (
 // returns the host and port of its CQL address.
 func startWithCalls(t *testing.T) (host, port string) {
 	t.Helper()
-	n := startNode(t)
+	n := startNode(t, 1)
 	c := restclient.New(n.RESTAddr().String(), time.Minute)
 	defer c.Close()
 	for _, made := range [][2]any{

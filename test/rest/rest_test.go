@@ -35,12 +35,14 @@ const (
 var key = restclient.Key
 
 // start starts a node in memory and returns its endpoint.
-func start(t *testing.T) string { return endpoint(startNode(t)) }
+func start(t *testing.T) string { return endpoint(startNode(t, 1)) }
 
-// startNode starts a node in memory. The node serves CQL and REST with key until the test ends.
-func startNode(t *testing.T) *node.Node {
+// startNode starts a node in memory. The node serves CQL and REST with key until the test ends. Each container has the
+// given number of physical partitions.
+func startNode(t *testing.T, partitions int) *node.Node {
 	t.Helper()
-	return testnode.One(t, options.Options{REST: options.REST{Address: "127.0.0.1:0", PrimaryKey: key}})
+	return testnode.One(t, options.Options{REST: options.REST{Address: "127.0.0.1:0", PrimaryKey: key},
+		InitialPartitions: partitions})
 }
 
 func endpoint(n *node.Node) string { return "http://" + n.RESTAddr().String() }
@@ -110,6 +112,27 @@ func module(t *testing.T, dir string, others ...string) {
 	}
 }
 
+// TestHybridSearch checks the results of full-text and hybrid searches with @azure/cosmos and azure-cosmos. The
+// containers have several physical partitions, over which the SDKs execute the query plan.
+func TestHybridSearch(t *testing.T) {
+	t.Parallel()
+	at := endpoint(startNode(t, 3))
+	t.Run("JavaScript", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		install(t, dir, "npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", dir, javaScriptSDK)
+		run(t, dir, []string{"NODE_PATH=" + filepath.Join(dir, "node_modules")}, "node",
+			filepath.Join(here(t), "hybrid.js"), at, key)
+	})
+	t.Run("Python", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		install(t, dir, "python3", "-m", "venv", dir)
+		install(t, dir, filepath.Join(dir, "bin", "pip"), "install", "-q", pythonSDK)
+		run(t, dir, nil, filepath.Join(dir, "bin", "python"), filepath.Join(here(t), "hybrid.py"), at, key)
+	})
+}
+
 // TestJavaScript checks that a session of @azure/cosmos has the expected results.
 func TestJavaScript(t *testing.T) {
 	t.Parallel()
@@ -149,7 +172,7 @@ func TestWalkThrough(t *testing.T) {
 	install(t, dir, "go", "mod", "download")
 	write(t, filepath.Join(dir, "foods.js"), block("js", 0))
 	write(t, filepath.Join(dir, "main.go"), block("go", 0))
-	n := startNode(t)
+	n := startNode(t, 1)
 	env := []string{"ENDPOINT=" + endpoint(n), "KEY=" + key, "NODE_PATH=" + filepath.Join(dir, "node_modules")}
 	js := regexp.MustCompile(`(?m)^wrote .*\n`).ReplaceAllString(run(t, dir, env, "node", "foods.js"), "")
 	if want := block("text", 0); js != want {

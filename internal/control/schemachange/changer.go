@@ -180,7 +180,7 @@ func (c *Changer) allowed(s *meta.State, change schema.Change) error {
 
 // understood rejects schemas that nodes of older versions do not support. Older versions cannot read schemas with
 // vectors or functions. They ignore masks, write entries of storage-attached indexes in another format, and write no
-// entries for vector lists.
+// entries for vector lists and full-text indexes.
 func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 	what, least := "", feature.Level(0)
 	switch {
@@ -194,6 +194,8 @@ func (c *Changer) understood(s *meta.State, next *schema.Schema) error {
 		what, least = "Storage-attached indexes", saiLevel
 	case c.Levels.Of(s) < listsLevel && next.HasLists():
 		what, least = "Lists of vectors", listsLevel
+	case c.Levels.Of(s) < feature.FullTextIndexes && next.HasTexts():
+		what, least = "Full-text indexes", feature.FullTextIndexes
 	}
 	if what == "" {
 		return nil

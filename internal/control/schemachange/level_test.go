@@ -61,6 +61,29 @@ func TestListsNeedTheirLevel(t *testing.T) {
 	}
 }
 
+// TestTextIndexesNeedTheirLevel checks that no container has a full-text index while some nodes may run a version that
+// removes its entries.
+func TestTextIndexesNeedTheirLevel(t *testing.T) {
+	with, _, err := schema.Apply(schema.New(), &schema.CreateKeyspace{Name: "k", Properties: []schema.Property{{
+		Name: "replication", IsMap: true, Map: []schema.Entry{{Key: "class", Value: "SimpleStrategy"},
+			{Key: "replication_factor", Value: "1"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, _, err = schema.Apply(with, &schema.CreateContainer{Keyspace: "k", Name: "c", Indexed: true, Texts: true,
+		Container: schema.Container{ID: "c", Paths: []string{"/k"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for level := feature.Oldest; level <= feature.Newest; level++ {
+		c, s := Changer{}, meta.Empty().WithTopology(topology.New().WithLevel(level))
+		err := c.understood(s, with)
+		if refused := err != nil && strings.Contains(err.Error(), "ilion upgrade"); refused != (level < 10) {
+			t.Errorf("level %d: %v", level, err)
+		}
+	}
+}
+
 // TestVectorsNeedTheirLevel checks that no schema has vectors, in columns or in user-defined types, while some nodes
 // may run a version that cannot read them.
 func TestVectorsNeedTheirLevel(t *testing.T) {

@@ -228,6 +228,9 @@ type ChangesRead struct {
 	Horizon bool
 }
 
+// TermMark is the first byte of the index values that are terms of texts. An item has many of these values.
+const TermMark = 0x7f
+
 // IndexLookup is an index and a value in wire form. Rows are returned in table order. Any, End, All, or Near can
 // replace the single value.
 type IndexLookup struct {

@@ -29,7 +29,8 @@ type Level uint32
 //   - Level 8 adds lifetimes of items (RFC 0038), generations of change feeds (RFC 0024), and columns dropped up to a
 //     timestamp.
 //   - Level 9 adds regions (RFC 0039).
-//   - Level 10 adds users, permissions, and client encryption keys of databases (RFC 0021).
+//   - Level 10 adds users, permissions, and client encryption keys of databases (RFC 0021), and full-text indexes of
+//     containers (RFC 0025).
 const (
 	Oldest Level = 1
 	Newest Level = 10
@@ -40,6 +41,9 @@ const Regions Level = 9
 
 // DatabaseResources is the level that introduces users, permissions, and client encryption keys of databases.
 const DatabaseResources Level = 10
+
+// FullTextIndexes is the level from which items have index entries for the terms of their texts.
+const FullTextIndexes Level = 10
 
 // TruncationIDs is the level that introduces IDs of truncations.
 const TruncationIDs Level = 7

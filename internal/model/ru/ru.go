@@ -51,6 +51,8 @@ const (
 	WriteRow = 5 * Unit
 	// WriteIndex is the price of an index entry.
 	WriteIndex = Unit / 2
+	// WriteTerm is the price of an index entry for a term of a text.
+	WriteTerm = Unit / 20
 	// Serial is the price factor for reads at SERIAL and LOCAL_SERIAL, and for the reads of a condition.
 	Serial = 2
 
@@ -94,7 +96,11 @@ func Write(m *command.Mutation) (price Units, bytes int64) {
 		n := int64(len(m.Key) + len(op.Clustering))
 		switch op.Kind {
 		case command.OpIndex:
-			price += WriteIndex
+			if len(op.Value) > 0 && op.Value[0] == command.TermMark {
+				price += WriteTerm
+			} else {
+				price += WriteIndex
+			}
 			bytes += n + int64(len(op.Value))
 			continue
 		case command.OpChange: // the change log is free, as in Cosmos DB

@@ -128,6 +128,7 @@ func TestDocumentedPrices(t *testing.T) {
 		"Write: each row of up to 1 KB, including deletions and static rows":               WriteRow.Float(),
 		"Write: each additional KB of a row":                                               WriteKB.Float(),
 		"Each index entry":                                                                 WriteIndex.Float(),
+		"Each index entry for a word of a text":                                            WriteTerm.Float(),
 	}
 	if len(listed) != len(want)+examples {
 		t.Errorf("%d prices are documented, want %d", len(listed), len(want)+examples)

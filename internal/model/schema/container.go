@@ -170,6 +170,9 @@ const policyOption = "policy"
 // builds do not have this option.
 const compositesOption = "composites"
 
+// textsOption is the option of an item index that also has entries for full-text indexes.
+const textsOption = "texts"
+
 // DocumentIndex returns the container's item index, or nil if none exists.
 func (t *Table) DocumentIndex() *Index { return t.Indexes[documentName(t.Name)] }
 
@@ -185,6 +188,21 @@ func (ix *Index) Policy() string {
 // Composites reports whether an item index has entries for the composite indexes of its policy.
 func (ix *Index) Composites() bool { return ix.Options[compositesOption] != "" }
 
+// Texts reports whether an item index has entries for the full-text indexes of its policy.
+func (ix *Index) Texts() bool { return ix.Options[textsOption] != "" }
+
+// HasTexts reports whether an item index of the schema has entries for full-text indexes.
+func (s *Schema) HasTexts() bool {
+	for ks := range s.All() {
+		for _, t := range ks.Tables {
+			if ix := t.DocumentIndex(); ix != nil && ix.Texts() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // ShownIndexes returns the indexes that are visible in CQL, sorted by name. Indexes of containers and hint indexes of
 // views are not visible.
 func (t *Table) ShownIndexes() []*Index {
@@ -197,8 +215,9 @@ func uniqueName(table string, n int) string { return table + "_unique_" + strcon
 
 func documentName(table string) string { return table + "_document" }
 
-// addDocumentIndex adds an item index with an ID to a table. The table must not be shared.
-func (t *Table) addDocumentIndex(ks *Keyspace, id uint32) error {
+// addDocumentIndex adds an item index with an ID to a table. texts reports whether the index has entries for full-text
+// indexes. The table must not be shared.
+func (t *Table) addDocumentIndex(ks *Keyspace, id uint32, texts bool) error {
 	name := documentName(t.Name)
 	if _, taken := ks.Index(name); taken != nil {
 		return dberr.Invalidf("Index '%s' already exists", name)
@@ -208,6 +227,9 @@ func (t *Table) addDocumentIndex(ks *Keyspace, id uint32) error {
 	}
 	t.Indexes[name] = &Index{Name: name, ID: id | keys.OrderedIndex, Column: "document", Kind: DocumentKind,
 		Options: map[string]string{policyOption: "1", compositesOption: "1"}}
+	if texts {
+		t.Indexes[name].Options[textsOption] = "1"
+	}
 	return nil
 }
 
@@ -218,9 +240,11 @@ type CreateContainer struct {
 	// ID becomes the table's UUID.
 	ID        UUID
 	Container Container
-	// Unique is the number of unique keys of the container. Indexed means that the container has an item index.
+	// Unique is the number of unique keys of the container. Indexed means that the container has an item index. Texts
+	// means that the item index has entries for full-text indexes.
 	Unique     int
 	Indexed    bool
+	Texts      bool
 	Properties []Property
 }
 
@@ -254,7 +278,7 @@ func (c *CreateContainer) apply(s *Schema) (*Schema, []Event, error) {
 		next.NextID++
 	}
 	if c.Indexed {
-		if err := t.addDocumentIndex(next.Keyspaces[c.Keyspace], next.NextID); err != nil {
+		if err := t.addDocumentIndex(next.Keyspaces[c.Keyspace], next.NextID, c.Texts); err != nil {
 			return nil, nil, err
 		}
 		next.NextID++
@@ -277,8 +301,10 @@ type ReplaceContainer struct {
 type Replacing struct {
 	// Revision is the revision of the container's table after the change.
 	Revision uint64
-	// Index is the item index, or nil if none exists.
+	// Index is the item index, or nil if none exists. Texts means that an index that is built has entries for full-text
+	// indexes.
 	Index   *Index
+	Texts   bool
 	next    uint32
 	taken   bool
 	reindex Reindex
@@ -306,12 +332,15 @@ func (r *Replacing) index(t *Table, ks *Keyspace) error {
 	case r.reindex == DropItemIndex && r.Index != nil:
 		delete(t.Indexes, r.Index.Name)
 	case r.reindex == BuildIndex && r.Index == nil:
-		return t.addDocumentIndex(ks, r.next)
+		return t.addDocumentIndex(ks, r.next, r.Texts)
 	case r.reindex == BuildIndex:
 		ix := *r.Index
 		ix.Options = maps.Clone(ix.Options)
 		n, _ := strconv.Atoi(ix.Policy())
 		ix.Options[policyOption], ix.Options[compositesOption] = strconv.Itoa(n+1), "1"
+		if delete(ix.Options, textsOption); r.Texts {
+			ix.Options[textsOption] = "1"
+		}
 		t.Indexes[ix.Name] = &ix
 	}
 	return nil

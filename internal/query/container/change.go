@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/feature"
 	"github.com/ilion-db/ilion/internal/model/sched"
 	"github.com/ilion-db/ilion/internal/model/schema"
 )
@@ -31,6 +32,11 @@ type definer struct {
 
 // indexes reports whether all nodes of the cluster support item indexes.
 func (f *definer) indexes() bool { return f.levels.Current() >= IndexLevel }
+
+// texts reports whether a container has full-text indexes that all nodes of the cluster support.
+func (f *definer) texts(d *Definition) bool {
+	return len(d.Index.texts) > 0 && f.levels.Current() >= feature.FullTextIndexes
+}
 
 func (f *definer) stamp() schema.Stamp {
 	return schema.Stamp{Version: schema.UUID(uuid.New()), At: f.clock.Wall().UnixMicro()}
@@ -127,7 +133,7 @@ func (f *definer) CreateContainer(ctx context.Context, d *Database, body []byte,
 	}
 	err := f.apply(ctx, &schema.CreateContainer{Stamp: f.stamp(), Keyspace: d.keyspace.Name, Name: name,
 		ID: schema.UUID(uuid.New()), Properties: properties, Unique: len(def.UniqueKeys),
-		Indexed: !def.Index.None && f.indexes(),
+		Indexed: !def.Index.None && f.indexes(), Texts: f.texts(def),
 		Container: schema.Container{ID: def.ID, Paths: def.Paths, Scheme: def.Hash, Definition: def.JSON,
 			Keep: def.Keep, At: f.clock.Wall().Unix(), Increment: t.Increment}})
 	if err != nil {
@@ -188,6 +194,7 @@ const beforeMax = 8
 func (f *definer) reindex(t *schema.Container, in *schema.Replacing, def *Definition) {
 	const member = "indexingPolicy"
 	complete := in.Index == nil || !f.builds.Building(in.Index)
+	in.Texts = f.texts(def)
 	switch {
 	case def.Index.None || !f.indexes():
 		in.Reindex(schema.DropItemIndex)
@@ -196,7 +203,9 @@ func (f *definer) reindex(t *schema.Container, in *schema.Replacing, def *Defini
 		in.Reindex(schema.BuildIndex)
 		t.Before = []json.RawMessage{nothingIndexed}
 	case !document.Equal(document.View(def.JSON).Get(member), document.View(t.Definition).Get(member)) ||
-		!in.Index.Composites() && len(def.Index.Composites) > 0:
+		!in.Index.Composites() && len(def.Index.Composites) > 0 ||
+		!in.Index.Texts() && in.Texts ||
+		!sameTexts(def.Index.texts, viewDefinition(t.Definition).Index.texts):
 		in.Reindex(schema.BuildIndex)
 		if complete {
 			t.Before = nil
@@ -210,11 +219,14 @@ func (f *definer) reindex(t *schema.Container, in *schema.Replacing, def *Defini
 // before returns the definition from which an index was built.
 func before(definition json.RawMessage, ix *schema.Index) json.RawMessage {
 	const member = "indexingPolicy"
-	if ix.Composites() {
-		return definition
-	}
 	v := document.View(definition)
-	return document.With(v, member, document.Without(v.Get(member), "compositeIndexes")).Append(nil)
+	if !ix.Composites() {
+		v = document.With(v, member, document.Without(v.Get(member), "compositeIndexes"))
+	}
+	if !ix.Texts() {
+		v = document.With(v, member, document.Without(v.Get(member), textIndexesMember))
+	}
+	return v.Append(nil)
 }
 
 // nothingIndexed is a definition that disables indexing.

@@ -90,7 +90,7 @@ func ParseDefinition(body []byte) (*Definition, *Error) {
 		return nil, e
 	}
 	for _, read := range []func(document.Value) (document.Value, *Error){d.readKey, d.readTTL, d.readUnique,
-		d.readIndex, d.readChanges, d.readComputed, d.readVectors, d.readEncryption} {
+		d.readIndex, d.readChanges, d.readComputed, d.readVectors, d.readTexts, d.readEncryption} {
 		var e *Error
 		if v, e = read(v); e != nil {
 			return nil, e
@@ -105,7 +105,7 @@ func viewDefinition(json []byte) *Definition {
 	v := document.View(json)
 	d := &Definition{ID: v.Get("id").Str(), JSON: json, Schema: new(sql.Schema)}
 	for _, read := range []func(document.Value) (document.Value, *Error){d.readKey, d.readTTL, d.readUnique,
-		d.readIndex, d.readChanges, d.readComputed, d.readVectors} {
+		d.readIndex, d.readChanges, d.readComputed, d.readVectors, d.readTexts} {
 		v, _ = read(v)
 	}
 	return d

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/ilion-db/ilion/internal/model/command"
-	"github.com/ilion-db/ilion/internal/model/document"
 	"github.com/ilion-db/ilion/internal/model/row"
 	"github.com/ilion-db/ilion/internal/model/schema"
 	"github.com/ilion-db/ilion/internal/query/cql/expr"
@@ -32,8 +31,7 @@ func (d *Definitions) of(t *schema.Table) *Definition {
 	}
 	def := viewDefinition(t.Container.Definition)
 	for _, old := range t.Container.Before {
-		policy, _, _ := parsePolicy(document.View(old).Get("indexingPolicy"))
-		def.before = append(def.before, &policy)
+		def.before = append(def.before, &viewDefinition(old).Index)
 	}
 	if d.count.Add(1) > definitionsMax {
 		d.parsed.Clear()
@@ -51,7 +49,7 @@ func (d *Definitions) IndexValues(t *schema.Table, ix *schema.Index, key, cluste
 	}
 	body := r.Cell(t.ByName[schema.ItemBody].ID)
 	if ix.Kind == schema.DocumentKind && body != nil {
-		e := entries{policy: &d.of(t).Index}
+		e := entries{policy: &d.of(t).Index, texts: ix.Texts()}
 		return e.of(body.Value, timeOf(t, r)), nil
 	}
 	for n, paths := range d.of(t).unique {

@@ -132,6 +132,7 @@ type Engine struct {
 	runner atomic.Pointer[Runner]
 	// queries caches compiled queries for pushdown.
 	queries queries
+	totals  textTotals
 }
 
 // New returns an engine.

@@ -31,6 +31,8 @@ type entries struct {
 	ends   []int
 	// all disables the limit. large reports whether the limit was reached.
 	all, large bool
+	// texts reports whether items have entries in full-text indexes.
+	texts bool
 }
 
 // add adds an entry for the current path.
@@ -96,6 +98,9 @@ func (e *entries) of(body []byte, ts int64) [][]byte {
 		e.arena = appendComposite(append(e.arena, c.text...), c.paths, body, ts)
 		e.ends = append(e.ends, len(e.arena))
 	}
+	if e.texts { // entriesMax does not apply to full-text indexes
+		e.addTexts(document.View(body))
+	}
 	out, begin := make([][]byte, len(e.ends)), 0
 	for i, end := range e.ends {
 		out[i], begin = e.arena[begin:end:end], end
@@ -109,6 +114,9 @@ var everyPath = IndexingPolicy{root: rule{below: included}}
 
 // hasEntry reports whether an item has an entry value under any policy.
 func hasEntry(body []byte, ts int64, value []byte) bool {
+	if isText(value) {
+		return hasTextEntry(body, value)
+	}
 	if end := bytes.IndexByte(value, pathEnd); end > 0 && !bytes.Contains(value[:end], []byte("/[]")) {
 		return bytes.Equal(valueAt(body, ts, value), value)
 	}
@@ -128,6 +136,9 @@ func valueAt(body []byte, ts int64, like []byte) []byte {
 	end := bytes.IndexByte(like, pathEnd)
 	if end < 0 {
 		return nil
+	}
+	if isText(like) {
+		return nil // An item can have several values.
 	}
 	if isComposite(like) {
 		return appendComposite(bytes.Clone(like[:end+1]), compositeOf(like[:end+1]), body, ts)

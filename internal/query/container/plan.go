@@ -26,6 +26,8 @@ type planner struct {
 	implied []document.Path
 	// composites contains the composite indexes that can be used.
 	composites []composite
+	// texts contains the full-text indexes that can be used.
+	texts []textIndex
 	// used contains the paths that the index serves. missed contains the paths that the index would serve if the
 	// policy included them.
 	used, missed map[string]bool
@@ -54,6 +56,11 @@ func (e *Engine) newPlanner(c *Container) *planner {
 	if p.index != nil && ix.Composites() {
 		p.composites = slices.DeleteFunc(slices.Clone(c.Definition.Index.composites), func(x composite) bool {
 			return slices.ContainsFunc(p.policies, func(i *IndexingPolicy) bool { return !i.hasComposite(x.text) })
+		})
+	}
+	if p.index != nil && ix.Texts() {
+		p.texts = slices.DeleteFunc(slices.Clone(c.Definition.Index.texts), func(x textIndex) bool {
+			return slices.ContainsFunc(p.policies, func(i *IndexingPolicy) bool { return !i.hasText(&x) })
 		})
 	}
 	return p
@@ -111,6 +118,8 @@ func (p *planner) sets(f *sql.Filter) [][][]byte {
 		return out
 	case "=", "IN":
 		return p.values(f)
+	case "TERM":
+		return p.term(f)
 	}
 	return nil
 }

@@ -28,8 +28,9 @@ type IndexingPolicy struct {
 	Composites [][]CompositePath
 
 	root rule
-	// composites holds the composite indexes in which items have entries.
+	// composites holds the composite indexes in which items have entries. texts holds the full-text indexes.
 	composites []composite
+	texts      []textIndex
 }
 
 // composite is a composite index with the text that begins its entries.

@@ -209,6 +209,9 @@ func (e *Engine) Query(ctx context.Context, c *Container, request *QueryRequest)
 	if bad := e.restored(c); bad != nil {
 		return nil, bad
 	}
+	if q.Ranks() {
+		return e.rank(ctx, c, r, q)
+	}
 	if bad := e.checkOrder(c, q); bad != nil {
 		return nil, bad
 	}

@@ -9,13 +9,10 @@ import (
 	"github.com/ilion-db/ilion/internal/model/document"
 )
 
-// unsupportedSettings contains members of a container definition that Ilion does not support. unsupportedIndexes
-// contains unsupported members of its indexing policy. A definition that sets one of these members is rejected,
-// because a setting that is stored but ignored would change the results of queries without notice.
-var (
-	unsupportedSettings = []string{"fullTextPolicy", "materializedViewDefinition", "dataMaskingPolicy"}
-	unsupportedIndexes  = []string{"fullTextIndexes"}
-)
+// unsupportedSettings contains members of a container definition that Ilion does not support. A definition that sets
+// one of these members is rejected, because a setting that is stored but ignored would change the results of queries
+// without notice.
+var unsupportedSettings = []string{"materializedViewDefinition", "dataMaskingPolicy"}
 
 // checkSettings rejects a container definition with settings that would have no effect or have values that Cosmos DB
 // rejects.
@@ -23,11 +20,6 @@ func checkSettings(v document.Value) *Error {
 	for _, member := range unsupportedSettings {
 		if isSet(v.Get(member)) {
 			return unsupported(member)
-		}
-	}
-	for _, member := range unsupportedIndexes {
-		if isSet(v.Get("indexingPolicy").Get(member)) {
-			return unsupported("indexingPolicy." + member)
 		}
 	}
 	if ttl := v.Get("analyticalStorageTtl"); isSet(ttl) && !(ttl.Kind() == document.Number && ttl.Float() == 0) {

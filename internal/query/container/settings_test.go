@@ -51,8 +51,21 @@ func TestSettingsWithoutEffect(t *testing.T) {
 			`"indexingPolicy":{"vectorIndexes":[{"path":"/v","type":"tree"}]}`,
 		`"vectorEmbeddingPolicy":{"vectorEmbeddings":[{"path":"/v"}]},` +
 			`"indexingPolicy":{"vectorIndexes":[{"path":"/v","type":"flat"}]}`,
-		`"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/t"}]}`,
+		`"fullTextPolicy":{"defaultLanguage":"tlh"}`,
+		`"fullTextPolicy":[{"path":"/t"}]`,
+		`"fullTextPolicy":{"fullTextPaths":{"path":"/t"}}`,
+		`"fullTextPolicy":{"fullTextPaths":[{"path":"/t","language":"en"}]}`,
+		`"fullTextPolicy":{"fullTextPaths":[{"path":"/t/*"}]}`,
+		`"fullTextPolicy":{"fullTextPaths":[{"path":"/t/[]"}]}`,
+		`"fullTextPolicy":{"fullTextPaths":[{"language":"en-US"}]}`,
+		`"fullTextPolicy":{"fullTextPaths":[{"path":"/t"},{"path":"/t"}]}`,
+		`"fullTextPolicy":{"fullTextPaths":[` + strings.Repeat("1,", 100) + `1]}`,
 		`"indexingPolicy":{"fullTextIndexes":[{"path":"/t"}]}`,
+		`"fullTextPolicy":{"fullTextPaths":[{"path":"/t"}]},"indexingPolicy":{"fullTextIndexes":{"path":"/t"}}`,
+		`"fullTextPolicy":{"fullTextPaths":[{"path":"/t"}]},"indexingPolicy":{"fullTextIndexes":[{"path":"/u"}]}`,
+		`"fullTextPolicy":{"fullTextPaths":[{"path":"/t"}]},"indexingPolicy":{"fullTextIndexes":[{"path":"/t/?"}]}`,
+		`"fullTextPolicy":{"fullTextPaths":[{"path":"/t"}]},"indexingPolicy":{"fullTextIndexes":[{"path":"/t"},` +
+			`{"path":"/t"}]}`,
 		`"indexingPolicy":{"spatialIndexes":[{"path":"/p/*","types":["Circle"]}]}`,
 		`"indexingPolicy":{"spatialIndexes":[{"types":["Point"]}]}`,
 		`"clientEncryptionPolicy":{"includedPaths":[{"path":"/s"}]}`,
@@ -73,6 +86,9 @@ func TestSettingsWithoutEffect(t *testing.T) {
 			`"dimensions":3},{"path":"/a/w","distanceFunction":"dotProduct"}]},"indexingPolicy":{"vectorIndexes":[` +
 			`{"path":"/v","type":"flat"},{"path":"/a/w","type":"diskANN"}]}`,
 		`"indexingPolicy":{"vectorIndexes":[],"spatialIndexes":[],"fullTextIndexes":null}`,
+		`"fullTextPolicy":{"defaultLanguage":"en-US","fullTextPaths":[{"path":"/t"},{"path":"/a/b","language":"de-DE"}]},` +
+			`"indexingPolicy":{"fullTextIndexes":[{"path":"/t"},{"path":"/a/b"}]}`,
+		`"fullTextPolicy":{"defaultLanguage":"fr-fr","fullTextPaths":[]}`,
 		`"conflictResolutionPolicy":{"mode":"custom","conflictResolutionProcedure":"dbs/d/colls/c/sprocs/s"}`,
 		`"geospatialConfig":{"type":"Geometry"}`,
 		`"indexingPolicy":{"spatialIndexes":[{"path":"/p/*","types":["Point","MultiPolygon"]}]}`,

@@ -154,7 +154,7 @@ func (t *Transaction) do(ctx context.Context, op *Operation) (o outcome, err err
 	next.etag, next.ts = uuid.New(), t.now
 	s.is, s.changed = next, true
 	t.charge += ru.Row(int64(len(t.keyBytes)+len(op.ID)+len(next.body))) +
-		ru.Units(len(t.c.Definition.unique)+t.addIndexEntries(s))*ru.WriteIndex
+		ru.Units(len(t.c.Definition.unique))*ru.WriteIndex + t.addIndexEntries(s)
 	o.there, o.stored = true, *next
 	return o, nil
 }

@@ -47,6 +47,16 @@ func (t *Transaction) Query(ctx context.Context, r *QueryRequest) (*Page, *Error
 	run.Now = time.Unix(t.now, 0)
 	run.Meter, run.PageBytes = t.engine.latched(ctx, 0), t.engine.opts.PageBytesMax
 	defer run.Meter.Close()
+	if q.Ranks() {
+		page, err := t.rank(ctx, &request, q, run)
+		if t.fatal != nil {
+			return nil, refused(t.fatal)
+		}
+		if err != nil {
+			return nil, queryError(err)
+		}
+		return page, nil
+	}
 	page := &Page{Documents: [][]byte{}}
 	next, err := q.Run(ctx, t.txnScan(run.After.Start(), run.Page).source(ctx, page), run, page.take)
 	if t.fatal != nil {

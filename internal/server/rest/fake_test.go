@@ -401,7 +401,7 @@ func (f *fake) Query(ctx context.Context, c *container.Container, q *container.Q
 	if q.Key == nil && !q.CrossPartition {
 		return nil, container.Errorf(400, 0, "Cross partition query is required but disabled.")
 	}
-	compiled, err := compile(q)
+	compiled, err := compile(q, nil)
 	if err != nil {
 		return nil, err
 	}

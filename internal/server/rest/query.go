@@ -149,7 +149,7 @@ func (h *queryHandler) plan(_ context.Context, x *exchange, c *container.Contain
 		return nil, err
 	}
 	defer release()
-	compiled, err := compile(q)
+	compiled, err := compile(q, c.Definition.Schema)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // compile compiles a query.
-func compile(q *container.QueryRequest) (*sql.Query, error) {
+func compile(q *container.QueryRequest, schema *sql.Schema) (*sql.Query, error) {
 	parameters := make([]sql.Parameter, len(q.Parameters))
 	for i := range q.Parameters {
 		v, err := document.Parse(q.Parameters[i].Value, document.Limits{})
@@ -22,7 +22,7 @@ func compile(q *container.QueryRequest) (*sql.Query, error) {
 		}
 		parameters[i] = sql.Parameter{Name: q.Parameters[i].Name, Value: v}
 	}
-	compiled, err := sql.Compile(q.Text, parameters)
+	compiled, err := schema.Compile(q.Text, parameters)
 	return compiled, ofQuery(err)
 }
 
@@ -46,7 +46,7 @@ func (l lists) selectFrom(ctx context.Context, who fairshare.Principal, q *conta
 		return nil, "", err
 	}
 	defer release()
-	compiled, err := compile(q)
+	compiled, err := compile(q, nil)
 	if err != nil {
 		return nil, "", err
 	}

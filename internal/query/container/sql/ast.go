@@ -19,6 +19,7 @@ type Select struct {
 	Where         Expr
 	GroupBy       []Expr
 	OrderBy       []Order
+	Rank          bool // ORDER BY RANK, with a single element in OrderBy
 	Offset, Limit Expr
 }
 

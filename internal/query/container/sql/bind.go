@@ -352,6 +352,9 @@ func (b *binder) call(x *Call) (node, error) {
 		return b.aggregate(x, kind)
 	}
 	f, ok := builtins[upper]
+	if !ok {
+		f, ok = rankFunctions[upper]
+	}
 	switch {
 	case b.schema != nil && b.schema.planar && isSpatial(upper):
 		return nil, b.fail(x.span, codeFunction, "'%s' supports only containers with the geospatialConfig type Geography.", x.Name)
@@ -360,6 +363,8 @@ func (b *binder) call(x *Call) (node, error) {
 	case len(x.Args) < f.min || f.max >= 0 && len(x.Args) > f.max:
 		return nil, b.fail(x.span, codeArguments, "The %s function has %d argument(s) here; it takes %s.", upper,
 			len(x.Args), arity(f))
+	case isFullText(upper):
+		return b.fullText(x, upper)
 	}
 	args, err := b.all(x.Args)
 	if err != nil {

@@ -23,6 +23,7 @@ type boundQuery struct {
 	project    node
 	offset     int64
 	limit      int64 // minimum of TOP and LIMIT, or -1 if there is no limit
+	ranking    *ranking
 }
 
 type boundInput struct {
@@ -62,7 +63,12 @@ func (b *binder) query(s *Select, top bool) (*boundQuery, error) {
 	if q.project, err = b.projection(s, q); err != nil {
 		return nil, err
 	}
-	if err := b.orders(s, q); err != nil {
+	if s.Rank {
+		err = b.rank(s, q, top)
+	} else {
+		err = b.orders(s, q)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if g := b.scope.groups; g != nil {

@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/fulltext"
 )
 
 // Filter is a necessary condition that an index can evaluate. An item that does not satisfy the filter contributes no
 // results. An item that satisfies the filter does not necessarily contribute a result.
 type Filter struct {
-	// Op is AND or OR of Of, or a condition on the property at Path. The conditions are =, <, <=, >, >=, IN,
+	// Op is AND or OR of Of, TERM, or a condition on the property at Path. The conditions are =, <, <=, >, >=, IN,
 	// STARTSWITH, and IS_DEFINED. If the path leads through arrays, at least one of the elements must satisfy the
 	// condition.
 	Op   string
@@ -21,6 +22,10 @@ type Filter struct {
 	Path []document.Step
 	// Values has several elements for IN, none for IS_DEFINED, and one for other conditions.
 	Values []document.Value
+	// Text, Term, and Language apply to the condition TERM: the text at the path Text has the term.
+	Text     document.Path
+	Term     string
+	Language fulltext.Language
 }
 
 // OrderPath is a sort property.
@@ -249,6 +254,8 @@ func (a *analysis) call(x *Call) *Filter {
 		if v, ok := a.constant(x.Args[1]); ok && v.Kind() == document.String {
 			return &Filter{Op: "STARTSWITH", Path: path, Values: []document.Value{v}}
 		}
+	case name == containsName || name == containsAllName || name == containsAnyName:
+		return a.fullText(x)
 	case name == "ARRAY_CONTAINS" && len(x.Args) >= 2:
 		return a.arrayContains(x, path, ok)
 	}

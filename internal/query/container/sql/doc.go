@@ -14,7 +14,7 @@
 //   - (QS4) The memory for items is limited. If the limit is reached, the query fails with an error that suggests a
 //     solution.
 //   - (QS5) A continuation resumes where its page ended. Items that have not changed since then are neither skipped
-//     nor repeated.
+//     nor repeated. This does not apply to ORDER BY RANK, because changes of other items change the scores.
 //
 // The package does not depend on the storage of items. A Source yields the items with their places, which are compared
 // as bytes.

@@ -82,9 +82,7 @@ STRINGTONUMBER STRINGTOOBJECT SUBSTRING SUBSTRINGAFTER SUBSTRINGBEFORE SUM TAN T
 TOSTRING TRIM TRUNC UPPER VECTORDISTANCE YEAR`
 
 // notSupported contains the functions of Cosmos DB that Ilion lacks.
-var notSupported = []string{
-	"FULLTEXTCONTAINS", "FULLTEXTCONTAINSALL", "FULLTEXTCONTAINSANY", "FULLTEXTSCORE", "RRF",
-}
+var notSupported = []string{}
 
 // TestServiceFunctions checks that each function in the documentation of Cosmos DB exists or is in notSupported.
 func TestServiceFunctions(t *testing.T) {

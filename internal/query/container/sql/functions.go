@@ -32,7 +32,7 @@ type builtin struct {
 var builtins = func() map[string]builtin {
 	all := map[string]builtin{}
 	for _, part := range []map[string]builtin{stringFunctions, arrayFunctions, arrayNumberFunctions, mathFunctions,
-		integerFunctions, typeFunctions, dateFunctions, convertFunctions, spatialFunctions} {
+		integerFunctions, typeFunctions, dateFunctions, convertFunctions, spatialFunctions, fullTextFunctions} {
 		maps.Copy(all, part)
 	}
 	return all

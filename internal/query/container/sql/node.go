@@ -25,7 +25,8 @@ type env struct {
 	cursors []document.Cursor
 	// stack contains the arguments of active calls.
 	stack     []document.Value
-	vectors   [2][]float64   // buffers of VectorDistance
+	vectors   [2][]float64 // buffers of VectorDistance
+	analyzed  analyzed
 	root      document.Value // the item
 	functions Functions
 	now       time.Time

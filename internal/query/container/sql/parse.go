@@ -306,6 +306,14 @@ func (p *parser) orders(s *Select) error {
 	if err := p.expectWord("BY"); err != nil {
 		return err
 	}
+	if ranked, err := p.rank(); err != nil {
+		return err
+	} else if ranked {
+		s.Rank = true
+		e, err := p.expr()
+		s.OrderBy = []Order{{Expr: e}}
+		return err
+	}
 	for {
 		e, err := p.expr()
 		if err != nil {
@@ -323,6 +331,22 @@ func (p *parser) orders(s *Select) error {
 			return err
 		}
 	}
+}
+
+// rank consumes the word RANK if an expression follows. Otherwise, the word is a name.
+func (p *parser) rank() (bool, error) {
+	if !p.isWord("RANK") {
+		return false, nil
+	}
+	before := *p
+	if err := p.advance(); err != nil {
+		return false, err
+	}
+	if p.t.class == tokenWord && !reserved[p.t.word] {
+		return true, nil
+	}
+	*p = before
+	return false, nil
 }
 
 // sharedMin is the minimum length of a list in which equal constants share one expression and one node.

@@ -21,11 +21,14 @@ const (
 	partRowsMax  = 1 << 20
 )
 
+// partSteps is the work beyond the allowance after which a Part must be merged. It is less than the limit of a replica.
+const partSteps = 2_000_000
+
 // errTicks ends a Part that evaluates too many rows.
 var errTicks = &LimitError{"The query evaluates too many combinations of the elements of one item for a partial result."}
 
 // Parts reports whether replicas may evaluate parts of the items.
-func (q *Query) Parts() bool { return q.items && !q.calls }
+func (q *Query) Parts() bool { return q.items && !q.calls && !q.Ranks() }
 
 // Part starts the evaluation of some of a run's items. The items must be in order and follow the items of earlier
 // parts. The output of its Partial method is the value of Row.Partial. The part is complete when Add returns false or
@@ -40,8 +43,10 @@ func (q *Query) Part(ctx context.Context, run Run) (*Collector, error) {
 	return c, err
 }
 
-// Enough reports whether a Part has reached the size or the number of rows at which it must be merged.
-func (c *Collector) Enough() bool { return c.c.size >= partBytes || c.e.ticks >= partRows }
+// Enough reports whether a Part has reached the size, the number of rows, or the work at which it must be merged.
+func (c *Collector) Enough() bool {
+	return c.c.size >= partBytes || c.e.ticks >= partRows || c.e.meter.Excess() >= partSteps
+}
 
 // Sorts reports whether results are in value order instead of place order.
 func (q *Query) Sorts() bool { return len(q.bound.orders) > 0 }

@@ -43,11 +43,12 @@ func Plan(q *Query, ranges []PlanRange) []byte {
 	if len(ranges) == 0 {
 		ranges = []PlanRange{{"", "FF", true, false}}
 	}
+	if q.Ranks() {
+		return q.planRank(ranges)
+	}
 	s := *q.tree
-	info := planInfo{DistinctType: "None", OrderBy: []string{}, OrderByExpressions: []string{},
-		GroupByExpressions: []string{},
-		GroupByAliases:     []string{}, Aggregates: []string{}, GroupByAliasToAggregate: map[string]*string{},
-		HasSelectValue: s.Value}
+	info := newPlanInfo()
+	info.HasSelectValue = s.Value
 	if s.Distinct {
 		info.DistinctType = "Unordered"
 		if len(s.OrderBy) > 0 {
@@ -72,6 +73,12 @@ func Plan(q *Query, ranges []PlanRange) []byte {
 		Ranges  []PlanRange `json:"queryRanges"`
 	}{2, info, ranges})
 	return out
+}
+
+func newPlanInfo() planInfo {
+	return planInfo{DistinctType: "None", OrderBy: []string{}, OrderByExpressions: []string{},
+		GroupByExpressions: []string{}, GroupByAliases: []string{}, Aggregates: []string{},
+		GroupByAliasToAggregate: map[string]*string{}}
 }
 
 // planLimits removes OFFSET from the rewritten query, because only the merged results determine which results are

@@ -46,6 +46,10 @@ func (s *Select) appendTo(b []byte) []byte {
 		if i == 0 {
 			b = append(b, " ORDER BY "...)
 		}
+		if s.Rank {
+			b = o.Expr.appendTo(append(b, "RANK "...))
+			break
+		}
 		b = o.Expr.appendTo(comma(b, i))
 		if o.Descending {
 			b = append(b, " DESC"...)

@@ -162,9 +162,7 @@ func (q *Query) begin(ctx context.Context, run *Run) (*Collector, error) {
 	c.c.pageBytes = run.PageBytes
 	if a := run.After; a != nil {
 		if a.query != q.id {
-			return nil, &Error{Code: codeArguments, Message: "The continuation belongs to another query, or the " +
-				"query's parameters " +
-				"have changed."}
+			return nil, errForeign
 		}
 		c.c.skip, c.c.left, c.c.after = a.skip, a.left, &a.position
 	}
@@ -185,6 +183,7 @@ func (c *Collector) Add(r Row) (more bool, err error) {
 		return c.merge(r.Partial)
 	}
 	c.at, c.row, c.e.root, c.c.ordered = r.Place, 0, r.Item, r.Ordered
+	c.e.analyzed.reset()
 	c.e.meter.Allow(itemSteps + r.Item.TextSize()/itemBytes)
 	more = c.q.bound.rows(c.e, 0, c.visit)
 	return more, c.e.err
@@ -243,6 +242,8 @@ func (q *Query) Run(ctx context.Context, source Source, run Run, sink func(docum
 	switch {
 	case c.c.left == 0:
 		return nil, nil
+	case q.Ranks():
+		return q.rankOver(ctx, source, run, sink)
 	case !q.items:
 		if _, err := c.Add(Row{}); err != nil {
 			return nil, err

@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/ilion-db/ilion/internal/model/document"
+	"github.com/ilion-db/ilion/internal/model/fulltext"
 )
 
 // ComputedMax is the maximum number of computed properties of a container.
 const ComputedMax = 20
 
 // Schema contains the parts of a container's definition that change the results of queries. These parts are the
-// computed properties and the metrics of vectors. A nil *Schema is empty.
+// computed properties, the metrics of vectors, and the languages of texts. A nil *Schema is empty.
 //
 // A computed property is a property at the top level of each item whose value is the result of a query over the item.
 // Items do not store it. A query that names the property gets the computed value, even if items have a property with
@@ -20,8 +21,11 @@ const ComputedMax = 20
 type Schema struct {
 	computed map[string]computedProperty
 	metrics  map[string]Metric // by the text of the path
-	planar   bool
-	text     []byte
+	// languages holds the languages of texts by the text of the path. language applies to all other paths.
+	languages map[string]fulltext.Language
+	language  fulltext.Language
+	planar    bool
+	text      []byte
 }
 
 // computedProperty is the definition of a computed property, which has the form SELECT VALUE expression FROM alias.
@@ -56,7 +60,7 @@ func (s *Schema) AddComputed(name, query string) error {
 			err = failure(query, e.span, codeBound, "The query of a computed property cannot contain a parameter.")
 		case *Call:
 			upper := strings.ToUpper(e.Name)
-			if e.UDF || builtins[upper].volatile || isSpatial(upper) {
+			if e.UDF || builtins[upper].volatile || isSpatial(upper) || isFullText(upper) {
 				err = failure(query, e.span, codeBound, "The query of a computed property cannot call '%s'.", e.Name)
 			}
 		}
@@ -104,6 +108,30 @@ func (s *Schema) metric(path document.Path) (m Metric, ok bool) {
 	}
 	m, ok = s.metrics[path.String()]
 	return m, ok
+}
+
+// SetLanguage sets the language of the texts at a path, or of all other texts if the path is nil.
+func (s *Schema) SetLanguage(path document.Path, l fulltext.Language) {
+	s.text = append(append(s.text, 'l', byte(l)), path.String()...)
+	if path == nil {
+		s.language = l
+		return
+	}
+	if s.languages == nil {
+		s.languages = map[string]fulltext.Language{}
+	}
+	s.languages[path.String()] = l
+}
+
+// Language returns the language of the texts at a path.
+func (s *Schema) Language(path document.Path) fulltext.Language {
+	if s == nil {
+		return 0
+	}
+	if l, ok := s.languages[path.String()]; ok {
+		return l
+	}
+	return s.language
 }
 
 // RejectSpatial rejects queries with spatial functions, because the coordinates of the container are planar.
