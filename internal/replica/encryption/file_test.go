@@ -28,7 +28,6 @@ type model struct {
 	keys  *Keys
 	fs    *FS
 	files map[string][]byte
-	names int
 }
 
 func newModel(t testing.TB) *model {

@@ -228,6 +228,7 @@ func (s *Writer) Set(id uint32, sub, value []byte) error {
 	return s.Sync()
 }
 
+// PutMeta stores the meta of a partition.
 func (b *Batch) PutMeta(m *keys.Meta) {
 	b.metas = true
 	b.arena = m.Append(b.arena[:0])
