@@ -7,7 +7,9 @@ const [host, port, nodes] = [process.argv[2], Number(process.argv[3]), Number(pr
 const ks = 'compat_node';
 
 async function main() {
-  const client = new cassandra.Client({ contactPoints: [`${host}:${port}`], localDataCenter: 'datacenter1' });
+  // A read at the default level, LOCAL_ONE, may miss a write that another node has acknowledged.
+  const queryOptions = { consistency: cassandra.types.consistencies.localQuorum };
+  const client = new cassandra.Client({ contactPoints: [`${host}:${port}`], localDataCenter: 'datacenter1', queryOptions });
   await client.connect();
   await client.execute(`DROP KEYSPACE IF EXISTS ${ks}`);
   await client.execute(`CREATE KEYSPACE ${ks} WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}`);

@@ -16,7 +16,9 @@ ks = f"compat_py{version}"
 
 
 def connect():
-    profile = ExecutionProfile(load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy("datacenter1")))
+    # A read at the default level, LOCAL_ONE, may miss a write that another node has acknowledged.
+    profile = ExecutionProfile(load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy("datacenter1")),
+                               consistency_level=ConsistencyLevel.LOCAL_QUORUM)
     return Cluster([host], port=port, protocol_version=version, execution_profiles={EXEC_PROFILE_DEFAULT: profile})
 
 
