@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -174,9 +175,9 @@ func loadRegistry(fs vfs.FS, dir string) (loaded, error) {
 		return loaded{first, true}, nil
 	case copyErr == nil && !isNewer(err):
 		return loaded{second, true}, nil
-	case errors.Is(err, os.ErrNotExist) && errors.Is(copyErr, os.ErrNotExist):
+	case isAbsent(err) && isAbsent(copyErr):
 		return loaded{}, nil
-	case errors.Is(err, os.ErrNotExist):
+	case isAbsent(err):
 		err = copyErr
 	}
 	return loaded{}, fmt.Errorf("cannot read %s: %w. Restore it from a copy of the directory, or replace the node",
@@ -241,4 +242,10 @@ func syncDir(fs vfs.FS, dir string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// isAbsent reports whether an error means that a file does not exist. If a file has the name of the directory, the
+// store reports this later.
+func isAbsent(err error) bool {
+	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

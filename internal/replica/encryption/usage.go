@@ -88,7 +88,7 @@ func (k *Keys) anyEncrypted() (found bool, err error) {
 func (k *Keys) each(f func(name string, info vfs.FileInfo) error) error {
 	for _, dir := range k.o.Dirs {
 		names, err := k.fs.List(dir)
-		if errors.Is(err, os.ErrNotExist) {
+		if isAbsent(err) {
 			continue
 		}
 		if err != nil {
