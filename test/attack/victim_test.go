@@ -280,6 +280,12 @@ func (v *victim) ask(me int, c *rawclient.Conn, text string, n int) (*cqlwire.Re
 // endure ends the observation and checks the state of the process.
 func (v *victim) endure() {
 	v.t.Helper()
+	// An attack can end before the first neighbor has sent a request.
+	eventually.True(v.t, "a response to a neighbor", func() bool {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		return len(v.times) > 0 || v.t.Failed() || !v.Running()
+	})
 	peak := v.PeakRSS(v.t)
 	v.leave()
 	if !v.Running() {
